@@ -21,16 +21,10 @@
 mod control;
 #[path = "attack/forger.rs"]
 mod forger;
-#[path = "nic/lab.rs"]
-#[allow(dead_code, reason = "shared with another harness")]
-mod lab;
 #[path = "attack/neighbours.rs"]
 mod neighbours;
 #[path = "attack/pods.rs"]
 mod pods;
-#[path = "peers/process.rs"]
-#[allow(dead_code, reason = "shared with another harness")]
-mod process;
 #[path = "attack/soak.rs"]
 mod soak;
 #[path = "attack/victims.rs"]
@@ -39,6 +33,7 @@ mod victims;
 use std::process::ExitCode;
 
 use system_tests::cases::{self, Verdict};
+use system_tests::process::AS_HEADRACE;
 
 use forger::Attack;
 
@@ -46,7 +41,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         // `--headrace` stands in the place of the program's name.
-        Some("--headrace") => return headrace::main_of(std::env::args_os().skip(1)),
+        Some(AS_HEADRACE) => return headrace::main_of(std::env::args_os().skip(1)),
         Some("--attack") => return forger::run(&arguments[1..]),
         Some("--forge-pod") => return pods::forge(),
         Some("--eavesdrop") => return forger::eavesdrop(&arguments[1..]),

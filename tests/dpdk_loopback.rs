@@ -8,20 +8,15 @@
 mod loopback;
 mod pcapng;
 
-use std::io::Read;
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::process::{Command, ExitCode};
 
 use system_tests::cases::{self, Verdict};
+use system_tests::process::{Ended, PATIENCE, Running};
 
 use loopback::CASES;
 
 /// Exit code of a child whose case cannot run here.
 const SKIPPED: u8 = 77;
-
-/// A case takes seconds; this is for one that hangs.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -73,41 +68,8 @@ fn child(name: &str) -> ExitCode {
 
 /// The exit code of a case and what it printed; no code when it had to be killed.
 fn run_child(name: &str) -> (Option<i32>, String) {
-    let program = std::env::current_exe().expect("the path of this test");
-    let mut child = Command::new(program)
-        .args(["--case", name])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a child process");
-    let out = collect(child.stdout.take());
-    let err = collect(child.stderr.take());
-    let code = wait(&mut child);
-    let output = [out, err].map(|reader| reader.join().unwrap_or_default()).concat();
-    (code, output)
-}
-
-fn wait(child: &mut Child) -> Option<i32> {
-    let step = Duration::from_millis(10);
-    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
-        match child.try_wait() {
-            // Ended by a signal: no code, but an end.
-            Ok(Some(status)) => return Some(status.code().unwrap_or(-1)),
-            Ok(None) => sleep(step),
-            Err(error) => panic!("{error}"),
-        }
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-    None
-}
-
-fn collect(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    command.args(["--case", name]);
+    let Ended { code, out, err } = Running::of(command).wait_or_kill();
+    (code, out + &err)
 }

@@ -16,8 +16,6 @@
 mod cases;
 #[path = "nic/hosts.rs"]
 mod hosts;
-#[path = "nic/lab.rs"]
-mod lab;
 #[path = "nic/pod.rs"]
 mod pod;
 #[path = "nic/queueing.rs"]
@@ -33,12 +31,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use system_tests::cases::{is_wanted, run};
+use system_tests::process::AS_HEADRACE;
 
 use cases::CASES;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if arguments.get(1).is_some_and(|flag| flag == hosts::AS_HEADRACE) {
+    if arguments.get(1).is_some_and(|flag| flag == AS_HEADRACE) {
         return headrace::main_of(arguments.into_iter().skip(1));
     }
     if arguments.get(1).is_some_and(|flag| flag == queueing::AS_ECHO) {

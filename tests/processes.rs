@@ -5,20 +5,18 @@
 //! by name as with libtest; `--list` lists.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test harness")]
 
-#[path = "nic/lab.rs"]
-#[allow(dead_code, reason = "shared with another harness")]
-mod lab;
 mod peers;
 
 use std::process::ExitCode;
 
 use system_tests::cases;
+use system_tests::process::AS_HEADRACE;
 
 use peers::CASES;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "--headrace") {
+    if arguments.first().is_some_and(|first| first == AS_HEADRACE) {
         // `--headrace` stands in the place of the program's name.
         return headrace::main_of(std::env::args_os().skip(1));
     }

@@ -14,10 +14,10 @@ use socket2::{Domain, Socket, Type};
 use system_tests::metrics::counted;
 
 use crate::forger::{PACE, PORT, send_until_input_ends};
-use crate::lab::Lab;
 use crate::pods::files;
-use crate::process::Process;
 use crate::victims::{Attacker, Compared, LEFT, LONG, REPORT, SLICE, with_attacker};
+use system_tests::lab::Lab;
+use system_tests::process::Running;
 
 /// Connections that the attacker keeps, of which each sends an octet now and then.
 const KEPT: usize = 500;
@@ -137,7 +137,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
         let own = ["--metrics", metrics.to_str().unwrap()];
         let patient = ["--set", "loss.retries_max=64"];
         let own = if number == 0 { &own[..] } else { &[] };
-        Process::start(Some(lab.name(number)), &[&words[..], &patient, own].concat())
+        Running::start(Some(lab.name(number)), &[&words[..], &patient, own].concat())
     };
     let mut first = start(0);
     // Strangers have come before the other host does.
@@ -146,7 +146,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
     let begun = Instant::now();
     while sent(&metrics) == 0 {
         assert!(begun.elapsed() < BEGINS_WITHIN, "the run does not begin: {}", run[0].said());
-        assert!(run.iter_mut().all(Process::goes_on), "{}", run[0].said());
+        assert!(run.iter_mut().all(Running::goes_on), "{}", run[0].said());
         sleep(Duration::from_millis(5));
     }
     let tried = before.end();
@@ -157,7 +157,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
         left = compared(&metrics, 2 * seconds).judge(LEFT);
         run[0].signal("INT");
     }
-    let ended = run.map(Process::end);
+    let ended = run.map(Running::wait);
     let during = during.end();
     for ended in &ended {
         assert_eq!(ended.code, Some(if is_long { 1 } else { 0 }), "{ended:?}");

@@ -14,9 +14,9 @@ use transport::wire::{Body, Header, Presence};
 use transport::{EntropyValue, FlowId};
 
 use crate::forger::{PACE, PORT, frame_socket, framed_between, send_until_input_ends};
-use crate::lab::Lab;
-use crate::process::Ended;
 use crate::victims::{Attacker, Compared, LEFT, LONG, SLICE, addressed, client, observed, server};
+use system_tests::lab::Lab;
+use system_tests::process::Ended;
 
 /// The victims' addresses by IP version.
 pub(crate) const VERSIONS: [[&str; 2]; 2] = [["192.0.2.1", "192.0.2.2"], ["fd77::1", "fd77::2"]];
@@ -163,13 +163,13 @@ pub(crate) fn suffer(victims: [&str; 2], seconds: u64) -> Result<String, String>
     let mut first_client = client(&lab, &named, &["--time", "0.5"]);
     first_client.on_event("session with");
     let attacker = liar(&lab, victims, None);
-    let under_way = first_client.end();
+    let under_way = first_client.wait();
     first.signal("INT");
-    assert_eq!(first.end().code, Some(0));
+    assert_eq!(first.wait().code, Some(0));
     // While no victim answers for itself.
     diverts(&lab, victims)?;
     let second = server(&lab, &given);
-    let later = client(&lab, &given, &["--bytes", "1MiB"]).end().result();
+    let later = client(&lab, &given, &["--bytes", "1MiB"]).wait().result();
     assert_eq!(later["to_server"]["bytes"], 1 << 20, "{later:#}");
     let sent = attacker.end();
     let reached = reached(&under_way);
@@ -181,7 +181,7 @@ pub(crate) fn suffer(victims: [&str; 2], seconds: u64) -> Result<String, String>
         left = compared.judge(LEFT);
     }
     second.signal("INT");
-    assert_eq!(second.end().code, Some(0));
+    assert_eq!(second.wait().code, Some(0));
     Ok(format!(
         "{sent} false answers, of which {reached} came to a transfer; {left}; a host of the kernel \
          was diverted"

@@ -14,9 +14,9 @@ use transport::wire::pod::{ClockState, DemandEnd, Grant, Invite, Join, Rts, Schd
 use transport::{EntropyValue, Rng};
 
 use crate::forger::{PACE, framed_between, send_until_input_ends};
-use crate::lab::Lab;
-use crate::process::Process;
 use crate::victims::Attacker;
+use system_tests::lab::Lab;
+use system_tests::process::Running;
 
 /// Hosts of the pod; behind them its scheduler, and the attacker.
 const HOSTS: u8 = 2;
@@ -144,7 +144,7 @@ pub(crate) fn suffer() -> Result<String, String> {
     let [hosts, matrix] = ["hosts.toml", "matrix.cm"].map(|name| dir.path().join(name));
     let [hosts, matrix] = [&hosts, &matrix].map(|path| path.to_str().unwrap());
     let at = |number: u8, words: &[&str]| {
-        Process::start(Some(lab.name(number.into())), &[words, &["--hosts", hosts]].concat())
+        Running::start(Some(lab.name(number.into())), &[words, &["--hosts", hosts]].concat())
     };
     let mut scheduler = at(HOSTS, &["scheduler", "--json"]);
     scheduler.on_event("waits for hosts");
@@ -158,7 +158,7 @@ pub(crate) fn suffer() -> Result<String, String> {
             let patient = ["--set", "loss.retries_max=64", "--topo", "leaf-spine:1,1,2,1"];
             at(number, &[&words[..], &slots, &patient].concat())
         };
-        let ended = [0, 1].map(run).map(Process::end);
+        let ended = [0, 1].map(run).map(Running::wait);
         for ended in &ended {
             assert_eq!(ended.code, Some(0), "{ended:?}");
         }
@@ -172,7 +172,7 @@ pub(crate) fn suffer() -> Result<String, String> {
     }
     let sent = attacker.end();
     scheduler.signal("INT");
-    let ended = scheduler.end();
+    let ended = scheduler.wait();
     let books: Value = serde_json::from_str(&ended.out).unwrap();
     let (pods, term) = (&books["counters"]["pods"], &books["scheduler"]["term"]);
     assert_eq!((pods, term), (&2.into(), &3.into()), "{books}");

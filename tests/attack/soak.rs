@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use transport::Rng;
 
 use crate::forger::{Attack, VICTIMS};
-use crate::lab::Lab;
-use crate::process::Process;
 use crate::victims::{Attacker, WAITS, addressed, client, server, start, with_attacker};
+use system_tests::lab::Lab;
+use system_tests::process::Running;
 
 /// Growth of a server's memory that does not count: pages that it touches for the first time.
 const GROWTH_KB: u64 = 4096;
@@ -18,7 +18,7 @@ const GROWTH_KB: u64 = 4096;
 const WARM: u32 = 4;
 
 /// Kilobytes in memory, and open descriptors.
-fn held(process: &Process) -> (u64, usize) {
+fn held(process: &Running) -> (u64, usize) {
     let of = format!("/proc/{}", process.id());
     let status = std::fs::read_to_string(format!("{of}/status")).unwrap();
     let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -30,13 +30,13 @@ fn held(process: &Process) -> (u64, usize) {
 fn visit(lab: &Lab, turn: u32, rng: &mut Rng) -> bool {
     let perf = |more: &[&str]| client(lab, &addressed(&VICTIMS), more);
     match turn % 4 {
-        0 => drop(perf(&["--time", "4"]).end().result()),
-        1 => drop(perf(&["--time", "4", "--bidir", "--think", "20ms"]).end().result()),
+        0 => drop(perf(&["--time", "4"]).wait().result()),
+        1 => drop(perf(&["--time", "4", "--bidir", "--think", "20ms"]).wait().result()),
         2 => {
             let what = ["ping", "client", "--device", "eth0", "--json"];
             let idle = ["--count", "2", "--interval", "10s"];
             let ends = addressed(&VICTIMS);
-            let ended = start(lab, 1, &ends, &[&what[..], &idle, &WAITS].concat()).end();
+            let ended = start(lab, 1, &ends, &[&what[..], &idle, &WAITS].concat()).wait();
             assert_eq!(ended.result()["round_trip_us"]["count"], 2, "{ended:?}");
         }
         _ => {
@@ -44,7 +44,7 @@ fn visit(lab: &Lab, turn: u32, rng: &mut Rng) -> bool {
             killed.on_event("session with");
             std::thread::sleep(Duration::from_millis(rng.below(2000)));
             killed.signal("KILL");
-            assert_eq!(killed.end().code, None);
+            assert_eq!(killed.wait().code, Some(-9));
             return false;
         }
     }
@@ -81,7 +81,7 @@ pub(crate) fn suffer(seconds: u64) -> Result<String, String> {
         assert!(after.0 <= before.0 + GROWTH_KB, "{before:?} kB and descriptors, then {after:?}");
         assert_eq!(after.1, before.1, "descriptors");
         now.signal("INT");
-        let ended = now.end();
+        let ended = now.wait();
         // Its buffers are all back, or it would not end so.
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let served: serde_json::Value = serde_json::from_str(&ended.out).unwrap();

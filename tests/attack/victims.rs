@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use crate::forger::{Attack, FLOOD_MIN, KEY_NUMBER, OTHER_PORT, PORT, VICTIMS, port_of, slice_at};
-use crate::lab::Lab;
-use crate::process::{Ended, Process};
+use system_tests::lab::Lab;
+use system_tests::process::{Ended, Running};
 
 /// Seconds from which on throughput is compared.
 pub(crate) const LONG: u64 = 30;
@@ -62,14 +62,14 @@ pub(crate) const WAITS: [&str; 2] = ["--wait", "90"];
 
 /// `headrace ARGS` at victim `host`. `ends` has what both victims are given: their addresses, and
 /// keys where they share some.
-pub(crate) fn start(lab: &Lab, host: u32, ends: &[String], what: &[&str]) -> Process {
+pub(crate) fn start(lab: &Lab, host: u32, ends: &[String], what: &[&str]) -> Running {
     let ends = ends.iter().map(String::as_str);
     let arguments: Vec<&str> = what.iter().copied().chain(ends).chain(PATIENT).collect();
-    Process::start(Some(lab.name(host)), &arguments)
+    Running::start(Some(lab.name(host)), &arguments)
 }
 
 /// A server that is ready.
-pub(crate) fn server(lab: &Lab, ends: &[String]) -> Process {
+pub(crate) fn server(lab: &Lab, ends: &[String]) -> Running {
     let mut server = start(lab, 0, ends, &["perf", "server", "--device", "eth0", "--json"]);
     server.on_event("queue(s) of");
     server
@@ -80,12 +80,12 @@ const CLIENT: [&str; 8] =
     ["perf", "client", "--device", "eth0", "--json", "--verify", "--udp-sum", "on"];
 
 /// A client with these arguments beside those of all.
-pub(crate) fn client(lab: &Lab, ends: &[String], more: &[&str]) -> Process {
+pub(crate) fn client(lab: &Lab, ends: &[String], more: &[&str]) -> Running {
     start(lab, 1, ends, &[&CLIENT, more, &WAITS].concat())
 }
 
 fn transfer(lab: &Lab, ends: &[String], more: &[&str]) -> Ended {
-    client(lab, ends, more).end()
+    client(lab, ends, more).wait()
 }
 
 /// The arguments that make both victims use keys, whose file is in `dir`.
@@ -118,7 +118,7 @@ fn listen(lab: &Lab, ends: &[String], file: &Path) {
     // Its one line says that it listens.
     let mut ready = [0; 6];
     listener.stdout.take().unwrap().read_exact(&mut ready).unwrap();
-    transfer(lab, ends, &["--bytes", "1MiB"]).result();
+    drop(transfer(lab, ends, &["--bytes", "1MiB"]).result());
     drop(listener.stdin.take());
     assert!(listener.wait().unwrap().success());
 }
@@ -274,7 +274,7 @@ pub(crate) fn observed(lab: &Lab, ends: &[String], seconds: u64) -> (Compared, V
         seen = whole;
         std::thread::sleep(Duration::from_millis(5));
     }
-    (compared, client.end().result()["counters"].clone())
+    (compared, client.wait().result()["counters"].clone())
 }
 
 /// A network for both victims and the attacker, which has an address.
@@ -330,7 +330,7 @@ pub(crate) fn suffer(attack: Attack, keyed: bool, seconds: u64) -> Result<String
     attacker.end();
     assert!(longest < DELAY_MAX, "a client took {longest:?}");
     server.signal("INT");
-    let ended = server.end();
+    let ended = server.wait();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let served: Value = serde_json::from_str(&ended.out).unwrap();
     let sessions = 1 + clients + before;

@@ -12,15 +12,16 @@ mod zeropod;
 use experiments::measure::{Outcome, Summary};
 use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Unwatched, Watch};
-use experiments::topology::{self, programs::ProgramSpec};
+use experiments::topology;
 use experiments::workload::{self, Matrix, Params};
-use fabric::ProgramKind;
 use live::datapath::{self, Bench, DeviceKind, MESSAGE};
 use live::vdev;
 use serde_json::Value;
 use transport::ec::BlockShape;
 use transport::record::replay;
 use transport::{Duration, Rng, Stats};
+
+use system_tests::examples::with_examples;
 
 pub(crate) use system_tests::cases::Verdict;
 
@@ -185,19 +186,6 @@ fn dcsim() -> Verdict {
     let late = dcsim.departure_lateness_ns.p99 >= dcsim.slot_ns;
     assert!(dcsim.slot_ns > 0.0 && lateness.late_departures == late, "{dcsim:?}");
     Verdict::Passed
-}
-
-/// `draft` with the programs of a text, in which `example` names the program that no text chooses.
-fn with_examples(mut draft: Draft, programs: &str) -> Draft {
-    draft.programs.extend(programs.split(',').map(|text| {
-        let read = text.replace("example@", "pfc@").parse();
-        let mut spec: ProgramSpec = read.unwrap_or_else(|error| panic!("{error}"));
-        if text.starts_with("example@") {
-            spec.program = ProgramKind::Example;
-        }
-        spec
-    }));
-    draft
 }
 
 fn programs() -> Verdict {

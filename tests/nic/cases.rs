@@ -5,10 +5,10 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::hosts::{Ended, Files, flows};
-use crate::lab::Lab;
+use crate::hosts::{Ended, Files, Running, flows, summary};
 use crate::{pod, queueing, rotation, sites, stalls};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
+use system_tests::lab::Lab;
 
 /// A name and what runs under it.
 pub(crate) type Case = (&'static str, fn() -> Verdict);
@@ -103,9 +103,9 @@ pub(crate) fn v6(host: u32) -> String {
 pub(crate) fn same_story(ended: &[Ended]) -> Value {
     let codes: Vec<_> = ended.iter().map(|host| host.code).collect();
     assert!(codes.iter().all(|code| *code == Some(0)), "exit codes {codes:?}: {ended:#?}");
-    let first = ended[0].summary();
+    let first = summary(&ended[0]);
     for other in &ended[1..] {
-        let other = other.summary();
+        let other = summary(other);
         for what in
             ["/flows", "/fct_us", "/completion_us", "/packets", "/bytes", "/counters", "/per_host"]
         {
@@ -121,7 +121,7 @@ fn probing() -> Verdict {
     let files = over_memif(PAIR);
     let set = ["--transport", "dcsim", "--set", "mtu=4096"];
     let all = [0_u32, 1].map(|host| files.start(host, &[&PATIENT[..], &set].concat()));
-    let ended = all.map(crate::hosts::Running::wait);
+    let ended = all.map(Running::wait);
     let summary = same_story(&ended);
     assert_eq!(summary["flows"]["finished"], 3);
     let dcsim = &summary["dcsim"];
@@ -146,7 +146,7 @@ fn memif() -> Verdict {
         let dir = out[host as usize].to_str().unwrap();
         files.start(host, &[&PATIENT[..], &["--out", dir]].concat())
     });
-    let ended = all.map(crate::hosts::Running::wait);
+    let ended = all.map(Running::wait);
     let summary = same_story(&ended);
     assert_eq!(summary["flows"]["total"], 3);
     let manifest: Value =
@@ -187,7 +187,7 @@ fn cut_short() -> Verdict {
         let dir = out[host as usize].to_str().unwrap();
         files.start(host, &[&PATIENT[..], &["--out", dir, "--set", "run.limit=200ms"]].concat())
     });
-    let ended = all.map(crate::hosts::Running::wait);
+    let ended = all.map(Running::wait);
     assert!(ended.iter().all(|host| host.code == Some(1)), "{ended:#?}");
     let lines = out.map(|dir| flows(&dir));
     assert_eq!(lines[0], lines[1]);
@@ -212,7 +212,7 @@ fn differing() -> Verdict {
     }
     let files = over_memif(PAIR);
     let hosts = [files.start(0, &[]), files.start(1, &["--udp-port", "5000"])];
-    for ended in hosts.map(crate::hosts::Running::wait) {
+    for ended in hosts.map(Running::wait) {
         assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
         assert!(ended.err.contains("setting udp_port is 5000 on `h1`, 4797 on `h0`"), "{ended:?}");
     }

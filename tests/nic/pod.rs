@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::cases::{PATIENT, over_memif, same_story, v4, v6};
 use crate::hosts::{Files, Running};
-use crate::lab::Lab;
 use system_tests::cases::Verdict::{self, Passed, Skipped};
+use system_tests::lab::Lab;
 
 /// With links of 1 Gb/s, long cells are for machines whose processes wait for a processor: epochs
 /// of up to 3.2 ms, guards of up to 1 ms.
@@ -43,19 +43,19 @@ fn arguments(hosts: u32) -> Vec<String> {
 }
 
 /// A scheduler, which ends with its case.
-pub(crate) struct Scheduler(Option<Running>);
+pub(crate) struct Scheduler(Running);
 
 impl Scheduler {
     pub(crate) fn start(files: &Files, hosts: u32) -> Self {
         let path = files.path("hosts.toml");
         let words = ["scheduler", "--json", "--hosts", path.to_str().unwrap()];
-        Self(Some(files.beside(hosts, &words)))
+        Self(files.beside(hosts, &words))
     }
 
     fn wait_until_said(&mut self, words: &str) {
-        let process = self.0.as_mut().unwrap();
+        let process = &mut self.0;
         let from = Instant::now();
-        while !process.has_said(words) {
+        while !process.said().contains(words) {
             assert!(process.goes_on(), "it has ended without `{words}`");
             assert!(from.elapsed() < SAID_WITHIN, "it does not say `{words}`");
             sleep(Duration::from_millis(5));
@@ -63,18 +63,11 @@ impl Scheduler {
     }
 
     /// Ends the scheduler as a user does; returns its books.
-    pub(crate) fn books(mut self) -> Value {
-        let process = self.0.take().unwrap();
-        process.signal("INT");
-        let ended = process.wait();
+    pub(crate) fn books(self) -> Value {
+        self.0.signal("INT");
+        let ended = self.0.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         serde_json::from_str(&ended.out).unwrap()
-    }
-}
-
-impl Drop for Scheduler {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(Running::kill);
     }
 }
 

@@ -85,18 +85,21 @@ fn queued(text: &str) -> Vec<f64> {
 
 /// The incast with `settings` and its measurement, in words.
 fn measured(files: &Files, name: &str, settings: &[&str]) -> String {
-    let echoes = files.at_bridge(&[AS_ECHO, "192.168.177.1", "p0"]);
+    let mut echoes = files.at_bridge(&[AS_ECHO, "192.168.177.1", "p0"]);
     // The shortest one is of an empty queue.
     for _ in 0..PATIENCE.as_millis() / EVERY.as_millis() {
-        if echoes.lines_out() >= 20 {
+        if echoes.written().lines().count() >= 20 {
             break;
         }
         sleep(EVERY);
     }
-    assert!(echoes.lines_out() >= 20, "no echo comes back");
+    assert!(echoes.written().lines().count() >= 20, "no echo comes back");
     let topo = ["--topo", "leaf-spine:1,1,3,1", "--set", "mtu=8192"];
     let ended = files.run(&[&PATIENT[..], &topo, settings].concat());
-    let text = echoes.end();
+    echoes.kill();
+    let mut text = echoes.wait().out;
+    // Its last line may not be whole.
+    text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
     let summary: Value = same_story(&ended);
     assert_eq!(summary["flows"]["finished"], 2 * FLOWS);
     let queued = queued(&text);

@@ -58,7 +58,7 @@ fn change(files: &Files, hosts: &mut [Running; 2], of: &[usize], keys: &[(u8, u8
     of.iter().for_each(|host| put(files, NAMES[*host], keys));
     let from = Instant::now();
     for host in of {
-        while hosts[*host].times_said(SAID) < times {
+        while hosts[*host].said().matches(SAID).count() < times {
             assert!(from.elapsed() < SAID_WITHIN, "host {host} does not use {keys:?}");
             assert!(hosts[*host].goes_on(), "the run is over too soon");
             sleep(Duration::from_millis(5));

@@ -226,7 +226,7 @@ pub(crate) fn killed() -> Verdict {
 #[track_caller]
 fn named(victim: usize, survivors: &[&Running], at: Instant) {
     let words = format!("host `h{victim}` failed during the run: its process has ended");
-    while !survivors.iter().all(|host| host.has_said(&words)) {
+    while !survivors.iter().all(|host| host.said().contains(&words)) {
         assert!(at.elapsed() < within(NAMED_WITHIN), "`{words}` is not said");
         sleep(Duration::from_millis(5));
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use transport::Rng;
 
 use super::netns::Pair;
-use super::process::{Ended, Process};
 use super::{Stage, Verdict, across};
+use system_tests::process::{Ended, Running};
 
 /// Rounds of a case at random instants: a few, or as many as `CRASHES` says.
 pub(super) fn rounds(least: u64) -> u64 {
@@ -49,7 +49,7 @@ pub(super) fn stalled() -> Verdict {
             stopped.signal("STOP");
             sleep(Duration::from_secs(seconds));
             stopped.signal("CONT");
-            let result = client.end().result();
+            let result = client.wait().result();
             assert!(result["from_server"]["bytes"].as_u64() > Some(0), "{result:#}");
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn flaps() -> Verdict {
         sleep(Duration::from_millis(rng.below(400)));
     }
     client.signal("INT");
-    let ended = client.end();
+    let ended = client.wait();
     assert!(ended.counter("counters", "link_downs") > 0, "{ended:?}");
     let result = stage.run("perf", &["--bytes", "1MiB", "--verify"]).result();
     assert_eq!(result["to_server"]["bytes"], 1 << 20);
@@ -99,7 +99,7 @@ pub(super) fn kept_frames() -> Verdict {
     pair.set([true, false]).unwrap();
     sleep(Duration::from_millis(3500));
     pair.set([true, true]).unwrap();
-    let result = client.end().result();
+    let result = client.wait().result();
     let longest = result["round_trip_us"]["max"].as_f64().unwrap();
     assert!((200_000.0..10_000_000.0).contains(&longest), "{result:#}");
     stage.end();
@@ -161,7 +161,7 @@ pub(super) fn full_disk() -> Verdict {
     for world in ["sim", "vdev"] {
         let run = ["run", &matrix, "--world", world, "--quiet"];
         let out = small.path("out");
-        let ended = Process::start(None, &[&run[..], &["--out", &out]].concat()).end();
+        let ended = Running::alone(&[&run[..], &["--out", &out]].concat()).wait();
         says(&ended, 3, &[&full[..], &[&format!("{out}/")]].concat());
         assert!(ended.out.contains("completion"), "the result is there: {ended:?}");
         let whole = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
@@ -169,14 +169,14 @@ pub(super) fn full_disk() -> Verdict {
         assert!(whole.count() > 0, "{world}: {ended:?}");
         fs::remove_dir_all(&out).unwrap();
         let capture = small.path("frames.pcapng");
-        let ended = Process::start(None, &[&run[..], &["--capture", &capture]].concat()).end();
+        let ended = Running::alone(&[&run[..], &["--capture", &capture]].concat()).wait();
         says(&ended, 3, &[&full[..], &[&capture]].concat());
         assert!(ended.out.contains("flows"), "the result is there: {ended:?}");
         assert!(fs::metadata(&capture).unwrap().len() > 4096);
         fs::remove_file(&capture).unwrap();
         let command = format!("exec \"$0\" \"$@\" > {}", small.path("summary"));
         fs::write(small.path("filler"), [0; 16 << 10]).unwrap();
-        let ended = Process::shell(&command, &[&run[..], &["--json"]].concat()).end();
+        let ended = Running::shell(&command, &[&run[..], &["--json"]].concat()).wait();
         says(&ended, 3, &["standard output cannot be written", full[1]]);
         fs::remove_file(small.path("filler")).unwrap();
         fs::remove_file(small.path("summary")).unwrap();
@@ -189,7 +189,7 @@ pub(super) fn full_disk() -> Verdict {
     };
     let out = small.path("out");
     let run = ["run", &matrix, "--world", "vdev", "--set", "vdev.record=on", "--out", &out];
-    says(&Process::start(None, &run).end(), 3, &full);
+    says(&Running::alone(&run).wait(), 3, &full);
     assert!(fs::read_dir(&out).unwrap().count() > 0);
     Verdict::Passed
 }
@@ -200,12 +200,12 @@ pub(super) fn little_memory() -> Verdict {
     let small = matrix(dir.path());
     let large = dir.path().join("large.cm").display().to_string();
     let made = ["gen", "permutation", "--hosts", "8192", "-o", &large];
-    says(&Process::start(None, &made).end(), 0, &[]);
+    says(&Running::alone(&made).wait(), 0, &[]);
     let limited = "ulimit -v 150000; exec \"$0\" \"$@\"";
     let run = ["run", &large, "--topo", "ft8192-1os", "--world", "sim"];
-    says(&Process::shell(limited, &run).end(), 3, &["memory: ", "help: "]);
+    says(&Running::shell(limited, &run).wait(), 3, &["memory: ", "help: "]);
     let run = ["run", &small, "--world", "vdev"];
-    says(&Process::shell(limited, &run).end(), 3, &["memory.address_space", "ulimit -v"]);
+    says(&Running::shell(limited, &run).wait(), 3, &["memory.address_space", "ulimit -v"]);
     Verdict::Passed
 }
 
@@ -215,12 +215,12 @@ pub(super) fn readers() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let many = dir.path().join("many.cm").display().to_string();
     let made = ["gen", "permutation", "--hosts", "1024", "-o", &many];
-    says(&Process::start(None, &made).end(), 0, &[]);
+    says(&Running::alone(&made).wait(), 0, &[]);
     // More than a pipe holds.
     let run = ["run", &many, "--topo", "ft1024-1os", "--world", "sim", "--flows", "--quiet"];
     let piped = |reader: &str, code: &str| {
         let script = format!("{{ \"$0\" \"$@\"; echo \"code $?\" >&2; }} | {reader}");
-        let ended = Process::shell(&script, &run).end();
+        let ended = Running::shell(&script, &run).wait();
         says(&ended, 0, &[]);
         assert_eq!(ended.err, format!("code {code}\n"), "nothing else is said");
         ended
@@ -241,17 +241,17 @@ pub(super) fn left_over() -> Verdict {
     let short = matrix(dir.path());
     let show = ["--world", "vdev", "--metrics", &metrics, "--telemetry", "--quiet"];
     for _ in 0..rounds(1) {
-        let killed = Process::start(None, &[&["run", &long], &show[..]].concat());
+        let killed = Running::alone(&[&["run", &long], &show[..]].concat());
         let appears = (0..12_000).any(|_| {
             sleep(Duration::from_millis(5));
             Path::new(&metrics).exists()
         });
         assert!(appears, "no socket in a minute");
         killed.signal("KILL");
-        assert_eq!(killed.end().code, None);
+        assert_eq!(killed.wait().code, Some(-9));
         assert!(Path::new(&metrics).exists(), "nothing was left over");
         let next = [&["run", &short], &show[..]].concat();
-        let ended = Process::start(None, &next).end();
+        let ended = Running::alone(&next).wait();
         assert!(matches!(ended.code, Some(0 | 1)), "{ended:?}");
         assert!(ended.out.contains("flows"), "{ended:?}");
         assert!(!Path::new(&metrics).exists(), "it goes with the process that ends");

@@ -7,7 +7,9 @@ use std::thread;
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Process, Stage, Verdict};
+use system_tests::process::Running;
+
+use super::{Stage, Verdict};
 
 /// The hosts as `perf` numbers them: the server in the west, the client in the east.
 const HOSTS: &str = r#"
@@ -41,9 +43,9 @@ fn arguments(dir: &Path, site: &str, lan: &str, wan: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn start(arguments: &[String]) -> Process {
+fn start(arguments: &[String]) -> Running {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Process::start(None, &arguments)
+    Running::alone(&arguments)
 }
 
 /// Two border switches 3 ms apart: every byte arrives, at the pace of the receiver's loop.
@@ -59,14 +61,14 @@ pub(super) fn carried() -> Verdict {
                  --rate 1Gbps --rtt 7ms --wait 30";
     let mut terms: Vec<&str> = terms.split_whitespace().collect();
     terms.extend(["--device", &device]);
-    let result = Process::start(None, &terms).end().result();
+    let result = Running::alone(&terms).wait().result();
     assert_eq!(result["to_server"]["bytes"], 16 << 20, "{result:#}");
     let mut books = Vec::new();
     for switch in [&mut east, &mut west] {
         switch.signal("INT");
     }
     for switch in [east, west] {
-        let ended = switch.end();
+        let ended = switch.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         books.push(serde_json::from_str::<Value>(&ended.out).unwrap());
     }
@@ -95,7 +97,7 @@ pub(super) fn killed() -> Verdict {
                      --rate 200Mbps --rtt 7ms --wait 60";
         let mut terms: Vec<&str> = terms.split_whitespace().collect();
         terms.extend(["--device", &device]);
-        let mut client = Process::start(None, &terms);
+        let mut client = Running::alone(&terms);
         client.on_event("queue(s) of");
         let begin = |site: &str| {
             let (lan, wan) =
@@ -115,13 +117,13 @@ pub(super) fn killed() -> Verdict {
         dead.signal("KILL");
         let mut again = begin(victim);
         again.on_event("frames pass");
-        let result = client.end().result();
+        let result = client.wait().result();
         assert_eq!(result["to_server"]["bytes"], 24 << 20, "{victim}: {result:#}");
         other.signal("INT");
         again.signal("INT");
         let other = if victim == "west" { east } else { west };
         for (name, switch) in [("the other", other), ("the next", again)] {
-            let ended = switch.end();
+            let ended = switch.wait();
             assert_eq!(ended.code, Some(0), "{victim}, {name}: {ended:?}");
             let books: Value = serde_json::from_str(&ended.out).unwrap();
             assert_eq!(books["audit"]["ok"], true, "{victim}, {name}: {books:#}");
@@ -140,7 +142,7 @@ pub(super) fn unanswered() -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let host = |socket: &str| {
         let device = format!("net_memif0,socket={}/{socket}", dir.path().display());
-        let mut host = Process::start(None, &["perf", "server", "--device", &device]);
+        let mut host = Running::alone(&["perf", "server", "--device", &device]);
         host.on_event("queue(s) of");
         host
     };
@@ -152,7 +154,7 @@ pub(super) fn unanswered() -> Verdict {
     switch.on_event("frames pass");
     for host in hosts {
         host.signal("KILL");
-        assert_eq!(host.end().code, None);
+        assert_eq!(host.wait().code, Some(-9));
     }
     let silent = dir.path().join("first");
     fs::remove_file(&silent).unwrap();
@@ -169,7 +171,7 @@ pub(super) fn unanswered() -> Verdict {
     switch.on_event(&format!("{second}: connected again"));
     for process in [host, switch] {
         process.signal("INT");
-        let ended = process.end();
+        let ended = process.wait();
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
     Verdict::Passed
@@ -181,7 +183,7 @@ pub(super) fn refused() -> Verdict {
     let wrong = |change: &dyn Fn(&mut Vec<String>), words: [&str; 2]| {
         let mut arguments = arguments(dir.path(), "west", "lan", "wan");
         change(&mut arguments);
-        let ended = start(&arguments).end();
+        let ended = start(&arguments).wait();
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert!(words.iter().all(|word| ended.err.contains(word)), "{words:?}: {}", ended.err);
     };

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use system_tests::netns::ip;
+
 /// `NAME-a` and `NAME-b` with interface `veth` each: two ends of one link.
 pub(crate) struct Pair {
     pub(crate) names: [String; 2],
@@ -13,11 +15,10 @@ impl Pair {
         let name = |end| format!("hr{}-{case}-{end}", std::process::id());
         let pair = Self { names: [name('a'), name('b')] };
         let [a, b] = [pair.names[0].as_str(), pair.names[1].as_str()];
-        let mtu = mtu.to_string();
-        ip(&["netns", "add", a])?;
-        ip(&["netns", "add", b])?;
-        let link = ["link", "add", "veth", "mtu", &mtu, "netns", a, "type", "veth"];
-        ip(&[&link[..], &["peer", "name", "veth", "mtu", &mtu, "netns", b]].concat())?;
+        ip(&format!("netns add {a}"))?;
+        ip(&format!("netns add {b}"))?;
+        let link = format!("link add veth mtu {mtu} netns {a} type veth");
+        ip(&format!("{link} peer name veth mtu {mtu} netns {b}"))?;
         pair.set([true, true])?;
         Ok(pair)
     }
@@ -25,7 +26,7 @@ impl Pair {
     /// Takes the ends up or down.
     pub(crate) fn set(&self, up: [bool; 2]) -> Result<(), String> {
         for (name, up) in self.names.iter().zip(up) {
-            ip(&["-n", name, "link", "set", "veth", if up { "up" } else { "down" }])?;
+            ip(&format!("-n {name} link set veth {}", if up { "up" } else { "down" }))?;
         }
         Ok(())
     }
@@ -44,12 +45,12 @@ impl Pair {
     /// Joins device `tap` of one end to the link, by a bridge.
     pub(crate) fn bridge_tap(&self, end: usize) -> Result<(), String> {
         let name = &self.names[end];
-        ip(&["-n", name, "link", "add", "bridge", "type", "bridge"])?;
+        ip(&format!("-n {name} link add bridge type bridge"))?;
         for port in ["veth", "tap"] {
-            ip(&["-n", name, "link", "set", port, "master", "bridge"])?;
+            ip(&format!("-n {name} link set {port} master bridge"))?;
         }
-        ip(&["-n", name, "link", "set", "bridge", "up"])?;
-        ip(&["-n", name, "link", "set", "tap", "up"])
+        ip(&format!("-n {name} link set bridge up"))?;
+        ip(&format!("-n {name} link set tap up"))
     }
 }
 
@@ -57,17 +58,7 @@ impl Drop for Pair {
     fn drop(&mut self) {
         for name in &self.names {
             // One of the two namespaces may never have been made.
-            let _ = ip(&["netns", "delete", name]);
+            let _ = ip(&format!("netns delete {name}"));
         }
     }
-}
-
-/// Runs `ip`; its output when it fails.
-pub(crate) fn ip(args: &[&str]) -> Result<(), String> {
-    let ran = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&ran.stderr);
-    Err(format!("ip {}: {}", args.join(" "), said.trim()))
 }

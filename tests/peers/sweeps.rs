@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::Verdict;
-use super::process::Process;
+use system_tests::process::Running;
 
 /// A sweep reports the progress of the run that goes on, and its time left is real time.
 pub(super) fn progress() -> Verdict {
@@ -16,8 +16,7 @@ pub(super) fn progress() -> Verdict {
     });
     // Network time of the long one is 0.33 ms, and its plain line needs a second of real time.
     let slow = ["--world", "vdev", "--set", "vdev.time_scale=4000", "--set", "run.message=64KiB"];
-    let ended =
-        Process::start(None, &[&["run", "-v", &runs[0], &runs[1]], &slow[..]].concat()).end();
+    let ended = Running::alone(&[&["run", "-v", &runs[0], &runs[1]], &slow[..]].concat()).wait();
     // On a busy machine runs in real time may count as invalid, which others test.
     let is_invalid = ended.code == Some(1) && ended.out.contains("INVALID");
     assert!(ended.code == Some(0) || is_invalid, "{ended:?}");

@@ -3,11 +3,11 @@
 
 use system_tests::cases::Verdict::{self, Passed, Skipped};
 
-use crate::lab::Lab;
-use crate::peers::process::Process;
+use system_tests::lab::Lab;
+use system_tests::process::Running;
 
 /// `headrace ARGS` at `host`, which asks its peers for their MACs.
-fn at(lab: &Lab, host: u32, what: &[&str]) -> Process {
+fn at(lab: &Lab, host: u32, what: &[&str]) -> Running {
     let addresses: Vec<String> =
         (0..3).map(|host| format!("{host}=192.0.2.{}", host + 1)).collect();
     let mut arguments = [what, &["--device", "eth0"]].concat();
@@ -16,24 +16,24 @@ fn at(lab: &Lab, host: u32, what: &[&str]) -> Process {
     if host != "0" {
         arguments.extend(["--host", &host]);
     }
-    Process::start(Some(lab.name(host.parse().unwrap())), &arguments)
+    Running::start(Some(lab.name(host.parse().unwrap())), &arguments)
 }
 
-fn server(lab: &Lab) -> Process {
+fn server(lab: &Lab) -> Running {
     let mut server = at(lab, 0, &["perf", "server", "--patience", "2"]);
     server.on_event("queue(s) of");
     server
 }
 
 /// A client of host 1 in a session that lasts until the client is ended.
-fn endless(lab: &Lab) -> Process {
+fn endless(lab: &Lab) -> Running {
     let mut client = at(lab, 1, &["perf", "client", "--time", "90", "--json"]);
     client.on_event("session with");
     client
 }
 
 /// A client of host 2 that waits for so many seconds.
-fn waiting(lab: &Lab, seconds: &str) -> Process {
+fn waiting(lab: &Lab, seconds: &str) -> Running {
     let what = ["perf", "client", "--bytes", "1MiB", "--verify", "--json", "--wait", seconds];
     at(lab, 2, &what)
 }
@@ -48,26 +48,26 @@ pub(super) fn during_a_session() -> Verdict {
     let mut server = server(&lab);
     // The server would have to end the session to ask for the MAC of the second client.
     let first = endless(&lab);
-    let unanswered = waiting(&lab, "2").end();
+    let unanswered = waiting(&lab, "2").wait();
     assert_eq!(unanswered.code, Some(1), "{unanswered:?}");
     assert!(unanswered.err.contains("no server answered"), "{unanswered:?}");
     let patient = waiting(&lab, "60");
     first.signal("INT");
-    assert_eq!(first.end().result()["stopped"], true);
-    assert_eq!(patient.end().result()["to_server"]["bytes"], 1 << 20);
+    assert_eq!(first.wait().result()["stopped"], true);
+    assert_eq!(patient.wait().result()["to_server"]["bytes"], 1 << 20);
     let first = endless(&lab);
-    let refused = waiting(&lab, "2").end();
+    let refused = waiting(&lab, "2").wait();
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.err.contains("host 1 has a session; one at a time"), "{refused:?}");
     let patient = waiting(&lab, "60");
     // A client that stands still is given up.
     first.signal("STOP");
     server.on_event("session with host 1 is over: nothing was received from its client for");
-    assert_eq!(patient.end().result()["to_server"]["bytes"], 1 << 20);
+    assert_eq!(patient.wait().result()["to_server"]["bytes"], 1 << 20);
     first.signal("KILL");
-    assert_eq!(first.end().code, None);
+    assert_eq!(first.wait().code, Some(-9));
     server.signal("INT");
-    let ended = server.end();
+    let ended = server.wait();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("3 sessions, 1 broken"), "{ended:?}");
     Passed

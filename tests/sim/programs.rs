@@ -1,24 +1,9 @@
 //! Programs of switches among plain ones: results on any number of threads, and the books.
 
 use experiments::measure::Summary;
+use system_tests::examples::with_examples;
 
-use super::{
-    Draft, Plan, ProgramKind, ProgramSpec, Unwatched, draft, matrix, plan, topology, virtual_time,
-    write_series,
-};
-
-/// `draft` with the programs of a text, in which `example` names the program that no text chooses.
-fn with_examples(mut draft: Draft, programs: &str) -> Draft {
-    draft.programs.extend(programs.split(',').map(|text| {
-        let read = text.replace("example@", "pfc@").parse();
-        let mut spec: ProgramSpec = read.unwrap_or_else(|error| panic!("{error}"));
-        if text.starts_with("example@") {
-            spec.program = ProgramKind::Example;
-        }
-        spec
-    }));
-    draft
-}
+use super::{Plan, Unwatched, draft, matrix, plan, topology, virtual_time, write_series};
 
 /// Flows, series and summary of a permutation over eight pods.
 fn run(programs: &str, settings: &[(&str, &str)], threads: &str) -> (Vec<u8>, Vec<u8>, Summary) {

@@ -1,10 +1,15 @@
 //! A network of the kernel for a case: a bridge in a namespace of its own, and a namespace with a
 //! veth to it for each host. All of it goes when the lab does.
+#![allow(clippy::print_stdout, reason = "the output of a test harness")]
 
+use std::path::Path;
 use std::process::Command;
 
+use crate::netns::{self, ip, run};
+
 /// Namespaces of one case.
-pub(crate) struct Lab {
+#[derive(Debug)]
+pub struct Lab {
     names: Vec<String>,
 }
 
@@ -13,7 +18,10 @@ const CONTROL: &str = "192.168.177";
 
 impl Lab {
     /// Namespaces for `hosts` hosts on one bridge; `mtu` is that of the bridge and its ports.
-    pub(crate) fn new(hosts: u32, mtu: u32) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn new(hosts: u32, mtu: u32) -> Result<Self, String> {
         let stem = format!("hr{}", std::process::id());
         let bridge = format!("{stem}sw");
         let mut lab = Self { names: Vec::new() };
@@ -38,14 +46,15 @@ impl Lab {
 
     /// Has frames to `host` pass a queue, as `tc qdisc add dev DEVICE root` takes it. The bridge
     /// has an address then, and the host's kernel says of every packet that it is for no process.
-    #[allow(dead_code, reason = "shared with another harness")]
-    pub(crate) fn limit(&self, host: u32, queue: &str) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What `tc` or `ip` says.
+    pub fn limit(&self, host: u32, queue: &str) -> Result<(), String> {
         let bridge = &self.names[0];
         run("tc", &format!("-n {bridge} qdisc add dev p{host} root {queue}"))?;
         ip(&format!("-n {bridge} address add {CONTROL}.250/24 dev br0"))?;
         let limit = "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit";
-        let name = self.name(host);
-        let said = Command::new("ip").args(["netns", "exec", name, "sh", "-c", limit]).status();
+        let said = netns::command(self.name(host), Path::new("sh")).args(["-c", limit]).status();
         match said {
             Ok(status) if status.success() => Ok(()),
             _ => Err(format!("`{limit}` cannot be said in a namespace")),
@@ -53,16 +62,16 @@ impl Lab {
     }
 
     /// `program` inside the namespace of the bridge.
-    #[allow(dead_code, reason = "shared with another harness")]
-    pub(crate) fn at_bridge(&self, program: &std::path::Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[0]]).arg(program);
-        command
+    #[must_use]
+    pub fn at_bridge(&self, program: &Path) -> Command {
+        netns::command(&self.names[0], program)
     }
 
     /// Takes the link of `host` down, or up again.
-    #[allow(dead_code, reason = "shared with another harness")]
-    pub(crate) fn link(&self, host: u32, up: bool) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub fn link(&self, host: u32, up: bool) -> Result<(), String> {
         let bridge = &self.names[0];
         ip(&format!("-n {bridge} link set p{host} {}", if up { "up" } else { "down" }))
     }
@@ -74,22 +83,27 @@ impl Lab {
     }
 
     /// The address at which other hosts reach the first host.
-    pub(crate) fn control() -> String {
+    #[must_use]
+    pub fn control() -> String {
         format!("{CONTROL}.1:4798")
     }
 
     /// The namespace of `host`.
-    #[allow(dead_code, reason = "shared with another harness")]
-    pub(crate) fn name(&self, host: u32) -> &str {
+    ///
+    /// # Panics
+    /// Where there is no such host.
+    #[must_use]
+    pub fn name(&self, host: u32) -> &str {
         &self.names[host as usize + 1]
     }
 
     /// `program` inside the namespace of `host`.
-    pub(crate) fn command(&self, host: u32, program: &std::path::Path) -> Command {
-        let mut command = Command::new("ip");
-        let name = &self.names[host as usize + 1];
-        command.args(["netns", "exec", name]).arg(program);
-        command
+    ///
+    /// # Panics
+    /// Where there is no such host.
+    #[must_use]
+    pub fn command(&self, host: u32, program: &Path) -> Command {
+        netns::command(self.name(host), program)
     }
 }
 
@@ -100,21 +114,5 @@ impl Drop for Lab {
                 println!("{error}");
             }
         }
-    }
-}
-
-fn ip(arguments: &str) -> Result<(), String> {
-    run("ip", arguments)
-}
-
-fn run(program: &str, arguments: &str) -> Result<(), String> {
-    let run = Command::new(program).args(arguments.split_whitespace()).output();
-    match run {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(format!("`{program} {arguments}` says: {said}"))
-        }
-        Err(error) => Err(format!("there is no `{program}` here ({error}); install iproute2")),
     }
 }

@@ -6,9 +6,9 @@ mod program;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
+use system_tests::examples::BALANCERS;
 
 use program::{Ran, headrace};
 
@@ -51,43 +51,11 @@ fn loads_whose_base_is_beyond_the_network_end_with_two_and_their_line() {
     }
 }
 
-/// Two balancers and two sizes: four short runs.
-const SCENARIO: &str = r#"topology = "paper-testbed"
-[scenario]
-name = "balancers"
-about = "by balancer and size"
-[workload]
-kind = "permutation"
-nodes = 16
-[sampling]
-interval_us = 5
-[[variant]]
-name = "reps"
-lb = "reps"
-[[variant]]
-name = "ecmp"
-lb = "ecmp"
-[grid]
-workload.size = ["64KiB", "256KiB"]
-[figure]
-of = "smartt fig. 3"
-claim = "one path collides"
-[[plot]]
-kind = "cdf"
-panel = "size"
-[[plot]]
-kind = "bars"
-x = "size"
-[[plot]]
-kind = "series"
-y = "queue_max_bytes"
-"#;
-
 /// A directory with the scenario in it.
 fn scenario() -> (tempfile::TempDir, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("balancers.toml");
-    fs::write(&path, SCENARIO).unwrap();
+    fs::write(&path, BALANCERS).unwrap();
     (dir, path.to_str().unwrap().to_owned())
 }
 
@@ -213,16 +181,16 @@ fn what_a_variant_leaves_unfinished_ends_with_one() {
 #[test]
 fn a_mistake_in_one_variant_is_named_before_any_runs() {
     let (dir, file) = scenario();
-    let text = SCENARIO.replace("lb = \"ecmp\"", "lb = \"ecpm\"");
+    let text = BALANCERS.replace("lb = \"ecmp\"", "lb = \"ecpm\"");
     fs::write(&file, text).unwrap();
     let out = path(&dir, "out");
     let ran = headrace(&["run", &file, "--out", &out]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("balancers.toml:15:6") && ran.err.contains("`ecmp`"), "{ran:?}");
     assert!(!Path::new(&out).exists());
-    fs::write(&file, SCENARIO.replace("nodes = 16", "nodes = 16\nworld = 3")).unwrap();
+    fs::write(&file, BALANCERS.replace("nodes = 16", "nodes = 16\nworld = 3")).unwrap();
     assert_eq!(headrace(&["run", &file]).code, 2);
-    fs::write(&file, format!("world = \"smi\"\n{SCENARIO}")).unwrap();
+    fs::write(&file, format!("world = \"smi\"\n{BALANCERS}")).unwrap();
     let ran = headrace(&["run", &file]);
     assert!(ran.err.contains("did you mean `sim`"), "{ran:?}");
 }
@@ -291,32 +259,6 @@ fn a_report_has_the_formats_asked_for_and_no_others() {
     for name in ["balancers.pdf", "report.html"] {
         assert_eq!(fs::read(format!("{again}/{name}")).unwrap(), bytes(name), "{name}");
     }
-    browse(&dir, &text("report.html"));
-}
-
-/// Opens the page in a browser without a window, where one is installed: a curve goes and comes
-/// back, a table is sorted, the wheel zooms, a double click shows all.
-fn browse(dir: &tempfile::TempDir, page: &str) {
-    let script = r#"<script>
-        const svg = document.querySelector("svg"), drawn = () => svg.innerHTML;
-        const whole = drawn(), name = document.querySelector(".legend button");
-        name.click(); const fewer = drawn(); name.click(); const all = drawn();
-        const title = document.querySelector("th");
-        const first = () => document.querySelector("td").textContent;
-        title.click(); const low = first(); title.click(); const high = first();
-        svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -1, clientX: 200, clientY: 150 }));
-        const near = drawn(); svg.dispatchEvent(new MouseEvent("dblclick"));
-        document.body.textContent = ["seen", fewer.length < whole.length, all === whole, low < high,
-            near !== whole, drawn() === whole].join(" ");
-        </script></body>"#;
-    let file = path(dir, "page.html");
-    fs::write(&file, page.replace("</body>", script)).unwrap();
-    let flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"];
-    let browser = Command::new("chromium").args(flags).arg(format!("file://{file}")).output();
-    // Without a browser the page is only read.
-    let Ok(shown) = browser else { return };
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("seen true true true true true"), "{shown}");
 }
 
 #[test]
@@ -360,7 +302,7 @@ fn a_table_leaves_out_columns_that_no_run_has_a_value_for() {
     let (dir, file) = scenario();
     let (runs, page) = (path(&dir, "runs"), path(&dir, "page.md"));
     // No plot has an axis, so that the table has a line a run.
-    fs::write(&file, SCENARIO.replace("kind = \"bars\"\nx = \"size\"", "kind = \"cdf\"")).unwrap();
+    fs::write(&file, BALANCERS.replace("kind = \"bars\"\nx = \"size\"", "kind = \"cdf\"")).unwrap();
     fs::write(&page, "<!-- results: balancers -->\n<!-- end -->\n").unwrap();
     for (code, title, limit) in [(1, "| run | sent", "1us"), (0, "| run | shortest", "1s")] {
         let (out, limit) = (format!("{runs}-{limit}"), format!("run.limit={limit}"));

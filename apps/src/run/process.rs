@@ -38,11 +38,7 @@ pub(super) fn run(
     let failed = |what: &str| Failure::Unfit(format!("variant {name}: {what}"));
     let program = std::env::current_exe()?;
     let mut child = Command::new(program)
-        .arg("run")
-        .args(&args.inputs)
-        .args(["--json", "--quiet", "--progress-lines", "--variant", name])
-        .args(flags(args))
-        .args(logging::flag())
+        .args(arguments(args, name))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
@@ -64,6 +60,19 @@ pub(super) fn run(
     Ok(((element, status.success()), unfit))
 }
 
+/// The command line of the process of the variant `name`. Inputs stand behind `--`, and values in
+/// the word of their flag, so that both may begin with `-`.
+fn arguments(args: &RunArgs, name: &str) -> Vec<OsString> {
+    let mut words: Vec<OsString> =
+        ["run", "--json", "--quiet", "--progress-lines"].map(OsString::from).into();
+    words.push(format!("--variant={name}").into());
+    words.extend(flags(args));
+    words.extend(logging::flag().map(OsString::from));
+    words.push("--".into());
+    words.extend(args.inputs.iter().map(|input| input.as_os_str().to_owned()));
+    words
+}
+
 /// The flags of a run that change it, and where its results go.
 fn flags(args: &RunArgs) -> Vec<OsString> {
     let switch = |on: OnOff| if on == OnOff::On { "on" } else { "off" }.to_owned();
@@ -78,11 +87,13 @@ fn flags(args: &RunArgs) -> Vec<OsString> {
         ("--seed", args.seed.as_ref().map(Seeds::to_string)),
         ("--udp-port", args.udp_port.map(|port| port.to_string())),
     ];
-    let texts = texts.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-    let sets = args.policies.set.iter().map(|text| ["--set".to_owned(), text.clone()]);
-    let mut flags: Vec<OsString> = texts.chain(sets).flatten().map(OsString::from).collect();
+    let texts = texts.into_iter().filter_map(|(flag, value)| Some(format!("{flag}={}", value?)));
+    let sets = args.policies.set.iter().map(|text| format!("--set={text}"));
+    let mut flags: Vec<OsString> = texts.chain(sets).map(OsString::from).collect();
     if let Some(out) = &args.out {
-        flags.extend(["--out".into(), out.as_os_str().to_owned()]);
+        let mut flag = OsString::from("--out=");
+        flag.push(out);
+        flags.push(flag);
     }
     flags
 }
@@ -99,7 +110,28 @@ fn follow(err: impl BufRead, pass: &mut dyn FnMut(Said<'_>)) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_process_of_its_own_has_the_inputs_and_flags_of_the_sweep_whatever_they_begin_with() {
+        let line = "headrace run --world vdev --set mtu=2048 --out=-results --seed 1,2 --trim off \
+                    --transport uno -- -a.cm --b.cm";
+        let run = |words: &mut dyn Iterator<Item = OsString>| {
+            let cli = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            let Command::Run(args) = cli.command else { panic!("another command") };
+            args
+        };
+        let args = run(&mut line.split_whitespace().map(OsString::from));
+        let words = [OsString::from("headrace")].into_iter();
+        let own = run(&mut words.chain(arguments(&args, "-matrix=a")));
+        assert_eq!(own.variant, ["-matrix=a"]);
+        assert_eq!((&own.inputs, &own.out), (&args.inputs, &args.out));
+        assert_eq!(flags(&own), flags(&args));
+        assert_eq!(flags(&args).len(), 6);
+    }
 
     #[test]
     fn progress_of_a_process_is_no_text() {

@@ -2,6 +2,7 @@
 
 use experiments::flow_set::FlowSet;
 use experiments::input::InputError;
+use experiments::measure::fct::jain;
 use experiments::scenario::{Plot, PlotKind};
 
 use super::super::read::{Results, RunResults, Sample};
@@ -250,14 +251,6 @@ fn value(sample: &Sample, before: Option<&Sample>, measure: &str, flow: usize) -
     }
 }
 
-/// Jain's index of the flows' throughputs: 1 when all are equal, 1 / n when one flow has all;
-/// `None` when all are 0.
-fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum, squares) = shares
-        .fold((0.0, 0.0, 0.0), |(n, sum, sq), share| (n + 1.0, sum + share, sq + share * share));
-    (squares > 0.0).then(|| sum * sum / (count * squares))
-}
-
 /// At most [`POINTS`] points: equally many neighbours make one.
 fn thin(points: &[(f64, f64)], merge: Merge) -> Vec<(f64, f64)> {
     let width = points.len().div_ceil(POINTS).max(1);
@@ -353,7 +346,6 @@ mod tests {
         assert_eq!(value(&b, Some(&a), "flow_gbps", 0), Some(4.0));
         assert_eq!(value(&b, None, "flow_gbps", 0), None);
         assert_eq!(value(&b, Some(&a), "trimmed", 0), Some(2.0));
-        assert_eq!(jain([3.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(value(&b, Some(&a), "cwnd_sum_bytes", 0), Some(7.0));
         assert_eq!(value(&b, Some(&a), "cwnd_bytes", 0), None);
         assert_eq!(value(&b, Some(&a), "dci_queue_bytes", 2), Some(6.0));

@@ -105,9 +105,12 @@ pub(super) fn arguments(
         Memory::Hugepages => push("--in-memory"),
         // `--in-memory --no-huge` is refused by 22.11: no-huge mode is "legacy memory" there.
         Memory::NoHuge { mb } => {
-            for argument in ["--no-huge", "--no-shconf", "--iova-mode=va", "-m"] {
-                push(argument);
+            push("--no-huge");
+            push("--no-shconf");
+            if !decides(&options.extra_args, &["--iova-mode"]) {
+                push("--iova-mode=va");
             }
+            push("-m");
             push(&mb.to_string());
         }
         Memory::FromArguments => {}
@@ -136,6 +139,8 @@ mod tests {
             "headrace --file-prefix=headrace-7 --log-level=error --no-telemetry --lcores=0@3 \
              --no-pci --no-huge --no-shconf --iova-mode=va -m 64"
         );
+        let given = arguments(&with(&["--iova-mode=va"]), Memory::NoHuge { mb: 64 }, 3, 7);
+        assert_eq!(given.iter().filter(|word| word.starts_with("--iova-mode")).count(), 1);
     }
 
     #[test]

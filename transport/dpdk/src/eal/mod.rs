@@ -406,10 +406,13 @@ pub(crate) fn iova_of(eal: &Eal, address: *const c_void) -> Option<u64> {
 
 #[cfg(test)]
 impl Eal {
-    /// The EAL of all unit tests of a process: it starts once.
+    /// The EAL of all unit tests of a process: it starts once. Devices address memory by process
+    /// addresses, with hugepages, too, so that any memory can be attached.
     pub(crate) fn shared_by_tests() -> Self {
         static SHARED: OnceLock<Eal> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(&EalOptions::default()).unwrap()).clone()
+        let extra_args = vec!["--iova-mode=va".to_owned()];
+        let options = EalOptions { extra_args, ..EalOptions::default() };
+        SHARED.get_or_init(|| Self::start(&options).unwrap()).clone()
     }
 }
 

@@ -29,7 +29,7 @@ const SOURCES: [&str; 9] = [
     "apps/build.rs",
 ];
 
-/// Folders in which there is nothing of the program.
+/// Folders in which there is nothing of the program, unless they are below a folder `src`.
 const APART: [&str; 4] = ["target", "tests", "benches", "examples"];
 
 /// The files that the program is made of.
@@ -45,29 +45,31 @@ impl Sources {
     /// The sources in the tree whose root is `workspace`.
     pub(crate) fn of(workspace: &Path) -> Self {
         let mut sources = Self::default();
-        SOURCES.iter().for_each(|name| _ = sources.add(&workspace.join(name)));
+        SOURCES.iter().for_each(|name| _ = sources.add(workspace, Path::new(name)));
         sources.files.sort();
         sources
     }
 
-    /// Adds the file at `path`, or all files below it; false where something below it is apart.
-    fn add(&mut self, path: &Path) -> bool {
+    /// Adds the file at `path` of `workspace`, or all files below it; false where something below
+    /// it is apart.
+    fn add(&mut self, workspace: &Path, path: &Path) -> bool {
         let before = self.watched.len();
         let mut is_whole = true;
-        if let Ok(entries) = fs::read_dir(path) {
+        let place = workspace.join(path);
+        if let Ok(entries) = fs::read_dir(&place) {
             for entry in entries.flatten() {
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let is_apart = APART.contains(&name.as_str());
-                is_whole &= !is_apart && (name.starts_with('.') || self.add(&entry.path()));
+                let below = path.join(entry.file_name());
+                let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+                is_whole &= !is_apart(&below) && (is_hidden || self.add(workspace, &below));
             }
-        } else if path.is_file() {
-            self.files.push(path.to_owned());
+        } else if place.is_file() {
+            self.files.push(place.clone());
         } else {
             return true;
         }
         if is_whole {
             self.watched.truncate(before);
-            self.watched.push(path.to_owned());
+            self.watched.push(place);
         }
         is_whole
     }
@@ -97,11 +99,19 @@ pub(crate) fn commit(workspace: &Path) -> Option<String> {
         return None;
     }
     let commit = git(workspace, &["describe", "--always", "--abbrev=12", "--exclude=*"])?;
-    let apart = APART.map(|name| format!(":(exclude)*/{name}/*"));
-    let mut args = vec!["status", "--porcelain", "--untracked-files=all", "--"];
-    args.extend(SOURCES.into_iter().chain(apart.iter().map(String::as_str)));
+    let mut args = vec!["status", "--porcelain", "--no-renames", "--untracked-files=all", "--"];
+    args.extend(SOURCES);
     let changes = git(workspace, &args)?;
-    Some(if changes.is_empty() { commit } else { commit + "-dirty" })
+    // Letters and a blank are before each path.
+    let mut paths = changes.lines().filter_map(|line| line.trim_start().split_once(' '));
+    let is_changed = paths.any(|(_, path)| !is_apart(Path::new(path.trim_start())));
+    Some(if is_changed { commit + "-dirty" } else { commit })
+}
+
+/// Whether what is at `path`, from the root of the tree, is apart.
+fn is_apart(path: &Path) -> bool {
+    let names = path.iter().map(|name| name.to_string_lossy());
+    names.take_while(|name| name != "src").any(|name| APART.contains(&&*name))
 }
 
 /// Git's files that change when HEAD moves: to another branch, or with the branch that it names.

@@ -28,7 +28,8 @@ fn a_tree_whose_sources_changed_says_so_and_one_inside_another_has_no_commit() {
         fs::write(file, text).unwrap();
     };
     let apart = ["docs/A.md", "transport/gf/tests/a.rs", "testbed/live/benches/b/c.rs"];
-    let sources = ["apps/src/lib.rs", "Cargo.lock", "testbed/live/src/lib.rs"];
+    let sources =
+        ["apps/src/lib.rs", "Cargo.lock", "testbed/live/src/lib.rs", "transport/src/a/tests/b.rs"];
     sources.iter().chain(&apart).for_each(|file| write(file, "one"));
     git(workspace, &["add", "."]);
     git(workspace, &["commit", "-q", "-m", "one"]);
@@ -57,8 +58,7 @@ fn a_tree_whose_sources_changed_says_so_and_one_inside_another_has_no_commit() {
 fn the_commit_is_looked_at_again_when_sources_change() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let watched = build::Sources::of(&workspace).watched;
-    for part in ["apps/src", "testbed/fabric/src", "transport/src", "testbed/scenarios", "build.rs"]
-    {
+    for part in ["apps/src", "testbed/live/src", "transport/src", "testbed/scenarios", "build.rs"] {
         let path = workspace.join(part);
         assert!(path.exists(), "{part}");
         assert!(watched.iter().any(|watched| path.starts_with(watched)), "{part}: {watched:?}");

@@ -141,7 +141,7 @@ impl Source {
 }
 
 fn is_test_file(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("tests.rs")
+    path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 /// Splits into code, comments and texts; see [`Source`].

@@ -16,6 +16,10 @@ pub(crate) fn check(file: &File) -> Vec<Finding> {
     if !text.starts_with("//!") {
         found.push(Finding::new(path, 1, "open the file with `//!`: what it is and is not"));
     }
+    if path.ends_with("_tests.rs") {
+        let to = path.replace("_tests.rs", "/tests.rs");
+        found.push(Finding::new(path, 0, format!("tests beside their file: move it to {to}")));
+    }
     let lines = text.lines().count();
     let most = if is_test_file(path) { TEST_FILE_LINES } else { FILE_LINES };
     if lines > most {
@@ -104,6 +108,12 @@ mod tests {
         assert_eq!(messages(&text(601)), [(0, "601 lines, at most 600: split it".into())]);
         assert_eq!(check(&File::new("a/tests.rs", text(800))), []);
         assert_eq!(check(&File::new("a/tests.rs", text(801))).len(), 1);
+    }
+
+    #[test]
+    fn tests_beside_their_file_are_found() {
+        let found = check(&File::new("b/a_tests.rs", "//! A.\n"));
+        assert!(found.len() == 1 && found[0].message.ends_with("to b/a/tests.rs"), "{found:?}");
     }
 
     #[test]

@@ -20,8 +20,6 @@ mod coded;
 pub mod credit;
 pub mod data;
 pub mod dcpim;
-#[cfg(test)]
-mod doc_tests;
 pub mod ext;
 pub mod frame;
 pub mod half;

@@ -1,5 +1,7 @@
 //! Properties of the codec and of the frame around it; examples of docs/WIRE.md.
 
+mod doc;
+
 use alloc::vec::Vec;
 use core::num::{NonZeroU8, NonZeroU32};
 

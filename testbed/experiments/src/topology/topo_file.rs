@@ -413,5 +413,4 @@ fn fit(value: u64) -> u32 {
 }
 
 #[cfg(test)]
-#[path = "topo_file_tests.rs"]
 mod tests;

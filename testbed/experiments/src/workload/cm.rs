@@ -541,5 +541,4 @@ fn switch_tier(line: &mut TextLine<'_>) -> Result<SwitchTier, InputError> {
 const SWITCH_TIERS: &str = "TOR, AGG, CORE or BORDER";
 
 #[cfg(test)]
-#[path = "cm_tests.rs"]
 mod tests;

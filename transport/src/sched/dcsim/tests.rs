@@ -1,9 +1,7 @@
 //! Rules of DCsim's hosts, one host at a time: what it sends when, and what it does about packets
 //! that are not what they should be.
 
-#[path = "ports_tests.rs"]
 mod ports;
-#[path = "wasted_tests.rs"]
 mod wasted;
 
 use alloc::vec::Vec;

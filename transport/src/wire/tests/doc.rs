@@ -8,13 +8,12 @@ use core::num::{NonZeroU8, NonZeroU32};
 
 use super::addressing::{Addressing, IpVersion};
 use super::advice::Advice;
-use super::frame::*;
 use super::int::{Hop, Int};
 use super::*;
 use crate::time::{Instant, Rate};
 use crate::units::{Bytes, HostId};
 
-const WIRE_MD: &str = include_str!("../../../docs/WIRE.md");
+const WIRE_MD: &str = include_str!("../../../../docs/WIRE.md");
 
 /// The cells of the first table under `heading`, without its two header rows.
 fn table(heading: &str) -> Vec<Vec<String>> {

@@ -56,9 +56,7 @@ impl AllToAll {
 
 impl Workload for AllToAll {
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
-        let mut matrix = Matrix { nodes, ..Matrix::default() };
-        self.stream(nodes, rng, &mut matrix)?;
-        Ok(matrix)
+        self.collect(nodes, rng)
     }
 
     fn streamed(&self) -> Option<&dyn Streamed> {

@@ -41,6 +41,16 @@ pub trait Streamed {
     /// # Errors
     /// As [`super::Workload::generate`], before the first part.
     fn stream(&self, nodes: u32, rng: &mut Rng, sink: &mut dyn Sink) -> Result<(), InputError>;
+
+    /// The matrix of all parts.
+    ///
+    /// # Errors
+    /// As [`Streamed::stream`].
+    fn collect(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
+        let mut matrix = Matrix { nodes, ..Matrix::default() };
+        self.stream(nodes, rng, &mut matrix)?;
+        Ok(matrix)
+    }
 }
 
 /// How many parts a matrix has.

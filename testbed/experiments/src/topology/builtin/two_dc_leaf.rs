@@ -5,8 +5,8 @@
 //! hosts. The sites are 3 ms apart. Several border switches a site are ours. Buffers of 22 MB a
 //! switch and 128 MB at the border are the transport's settings: they are shared by ports there.
 
-use super::NamedNetwork;
 use super::parameters::{GBPS_DEFAULT, Kind, Values, optional, required};
+use super::{NamedNetwork, shapes};
 use crate::topology::spec::{FatTreeSpec, TierSpec, WanSpec};
 
 /// The paper's two sites, and the family.
@@ -49,15 +49,9 @@ fn two_dc_leaf(
     let borders = borders.unwrap_or(1);
     let ups = links.checked_mul(borders).ok_or("fewer links")?;
     let tier = |radix_down, radix_up, (gbps, downlink_latency_ns): (u32, u32)| TierSpec {
-        downlink_mbps: gbps.saturating_mul(1000),
-        radix_down,
-        radix_up,
-        queue_down: None,
-        queue_up: None,
-        oversubscribed: 1,
-        bundle: 1,
         switch_latency_ns: 0,
         downlink_latency_ns,
+        ..shapes::tier(gbps, radix_down, radix_up)
     };
     let fabric = (FABRIC_GBPS, FABRIC_NS);
     let leaf = tier(hosts, SPINES, (HOST_GBPS, HOST_NS));

@@ -103,10 +103,19 @@ fn under(faults: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
 
 /// The flows of [`under`] on two sites of 32 hosts.
 fn over(topology: &str, more: &[(&str, &str)], threads: &str) -> (Vec<u8>, Outcome) {
-    let mut text = "Nodes 64\nConnections 12\n".to_owned();
     let across = (0..8).map(|host| (host * 3, 40));
     let inside = [(32, 41), (33, 41), (1, 9), (2, 10)];
-    for (id, (from, to)) in across.chain(inside).enumerate() {
+    between(&across.chain(inside).collect::<Vec<_>>(), topology, (more, threads))
+}
+
+/// A flow of 2 MB for each pair of hosts, on two sites of 32 hosts.
+fn between(
+    pairs: &[(u32, u32)],
+    topology: &str,
+    (more, threads): (&[(&str, &str)], &str),
+) -> (Vec<u8>, Outcome) {
+    let mut text = format!("Nodes 64\nConnections {}\n", pairs.len());
+    for (id, (from, to)) in pairs.iter().enumerate() {
         writeln!(text, "{from}->{to} id {} start 10 size 2000000", id + 1).unwrap();
     }
     let matrix = cm::read(text.as_bytes(), "border.cm", cm::StartUnit::Us).unwrap().matrix;
@@ -141,6 +150,22 @@ fn border_switches_under_faults_lose_no_flow_and_any_number_of_threads_gives_the
             assert!(again == flows && outcome.summary.mlcc == Some(counts), "{threads} threads");
             assert_eq!(outcome.series, series, "{threads} threads");
         }
+    }
+}
+
+/// Where switches of the lowest tier alone write telemetry, both copies of a duplicate reach the
+/// receiver's border switch with one frame. The queue's hop then makes a copy of it, which may wait
+/// for the port behind acknowledgements.
+#[test]
+fn copies_with_one_frame_leave_a_border_switch() {
+    let more: &[(&str, &str)] = &[("switch.int", "tor"), ("fault", "duplicate:0.05@wan")];
+    let both_ways: Vec<_> =
+        (0..12).flat_map(|host| [(host, 32 + host), (44 + host, host)]).collect();
+    let (flows, outcome) = between(&both_ways, TOPOLOGY, (more, "1"));
+    let summary = outcome.summary;
+    assert!(summary.is_success(), "{:?} {:?}", summary.flows, summary.audit);
+    for threads in ["2", "3"] {
+        assert!(between(&both_ways, TOPOLOGY, (more, threads)).0 == flows, "{threads} threads");
     }
 }
 

@@ -52,9 +52,10 @@ pub trait Frames: Headers {
         self.rewrite(packet, &mut |_, ext| ext.int.clear())
     }
 
-    /// Adds a hop to the telemetry of a packet, or notes that one is missing where the room is used
-    /// up. False when the packet has no room for any, or no buffer was left: the packet is lost.
-    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+    /// Adds hops to the telemetry of a packet, and notes that some are missing where the room is
+    /// used up. False when the packet has no room for any, or no buffer was left: the packet is
+    /// lost.
+    fn stamp(&mut self, _packet: &mut Packet, _hops: &[Hop]) -> bool {
         false
     }
 

@@ -137,36 +137,35 @@ impl Network {
     }
 
     /// Hands in `packet` as if it came out of the link of `transmitter`, at the instant to which
-    /// the network is run next, behind all that is due by then. This is for a driver whose frames
-    /// come from devices, and have no link left on their way to the switch. An immediate result (a
-    /// drop) is pushed to `out`.
+    /// the network is run next, behind all that is due by then. It is counted then, and dropped if
+    /// it cannot come in. This is for a driver whose frames come from devices, and have no link
+    /// left on their way to the switch.
     ///
     /// # Panics
     /// When the link of `transmitter` leads to no switch with a program: a bug of the driver.
     #[inline]
-    pub fn inject_behind(
-        &mut self,
-        transmitter: PortId,
-        packet: Packet,
-        frames: &mut dyn Frames,
-        out: &mut Vec<Output>,
-    ) {
+    pub fn inject_behind(&mut self, transmitter: PortId, packet: Packet) {
         let Far::Programmed(target) = self.ports[transmitter.0 as usize].to else {
             panic!("port {} leads to no switch with a program", transmitter.0);
         };
-        self.links.counts.injected += 1;
-        if let Some(reason) = self.refuses(HostId(0), &packet) {
-            self.links.drop_packet(packet, reason, self.now, &mut Driver { out, frames });
-            return;
-        }
-        self.links.counts.on_wire += 1;
         self.handed_in.push(Flight { at: self.now, origin: transmitter.0, target, packet });
     }
 
     /// Hands the switches what was handed in behind their links, at `now`.
     fn take_in(&mut self, now: Instant, frames: &mut dyn Frames, out: &mut Vec<Output>) {
         let mut flights = std::mem::take(&mut self.handed_in);
-        flights.iter_mut().for_each(|flight| flight.at = now);
+        let handed_in = flights.len() as u64;
+        flights.retain_mut(|flight| {
+            flight.at = now;
+            let refused = self.refuses(HostId(0), &flight.packet);
+            if let Some(reason) = refused {
+                let driver = &mut Driver { out, frames: &mut *frames };
+                self.links.drop_packet(flight.packet, reason, now, driver);
+            }
+            refused.is_none()
+        });
+        self.links.counts.injected += handed_in;
+        self.links.counts.on_wire += flights.len() as u64;
         for of_one in flights.chunk_by(|one, next| one.target == next.target) {
             self.run_program(of_one[0].target, of_one, now, &mut Driver { out, frames });
         }

@@ -3,6 +3,7 @@
 //! Bytes are wire bytes. Nothing here allocates after `new`.
 
 use transport::histogram::{Histogram, buckets};
+use transport::stats::DropCounts;
 use transport::{Duration, Instant};
 
 /// A time in which the data of a port was paused.
@@ -48,6 +49,33 @@ impl PortStats {
         self.data_peak = self.data_peak.max(other.data_peak);
         self.pauses += other.pauses;
         self.paused += other.paused;
+    }
+}
+
+/// Packets of the whole network.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PacketCounts {
+    pub(super) hops: u64,
+    pub(super) injected: u64,
+    pub(super) duplicated: u64,
+    pub(super) originated: u64,
+    pub(super) consumed: u64,
+    pub(super) delivered: u64,
+    pub(super) on_wire: u64,
+    pub(super) dropped: DropCounts,
+}
+
+impl PacketCounts {
+    /// Adds the counts of another part.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.hops += other.hops;
+        self.injected += other.injected;
+        self.duplicated += other.duplicated;
+        self.originated += other.originated;
+        self.consumed += other.consumed;
+        self.delivered += other.delivered;
+        self.on_wire += other.on_wire;
+        self.dropped.add(&other.dropped);
     }
 }
 

@@ -16,7 +16,7 @@ mod ways;
 
 use std::hint::black_box;
 
-use transport::stats::{DropCounts, DropReason};
+use transport::stats::DropReason;
 use transport::wire::int::Hop;
 use transport::{Bytes, Duration, HostId, Instant, Rate, Rng};
 
@@ -29,7 +29,7 @@ use super::packet::{Flags, Output, Packet};
 use super::port::{Departure, Port};
 use super::qdisc::{AnyQdisc, Verdict};
 use super::routing::Switch;
-use super::stats::{Pause, PortStats, QueueStats};
+use super::stats::{PacketCounts, Pause, PortStats, QueueStats};
 use super::wiring::Ways;
 
 /// A port with all that the network keeps for it.
@@ -101,32 +101,6 @@ pub(super) struct Transit {
     pub(super) detection: Duration,
     pub(super) counts: PacketCounts,
     pub(super) queue_stats: QueueStats,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PacketCounts {
-    pub(super) hops: u64,
-    pub(super) injected: u64,
-    pub(super) duplicated: u64,
-    pub(super) originated: u64,
-    pub(super) consumed: u64,
-    pub(super) delivered: u64,
-    pub(super) on_wire: u64,
-    pub(super) dropped: DropCounts,
-}
-
-impl PacketCounts {
-    /// Adds the counts of another part.
-    pub(super) fn add(&mut self, other: &Self) {
-        self.hops += other.hops;
-        self.injected += other.injected;
-        self.duplicated += other.duplicated;
-        self.originated += other.originated;
-        self.consumed += other.consumed;
-        self.delivered += other.delivered;
-        self.on_wire += other.on_wire;
-        self.dropped.add(&other.dropped);
-    }
 }
 
 impl PortState {
@@ -258,7 +232,7 @@ impl Transit {
         if state.fault == NO_FAULT
             && let Some(arrival) = state.port.pass(packet, at)
         {
-            self.leave(state, packet, 0, (at, arrival), driver);
+            self.leave(state, (packet, None), 0, (at, arrival), driver);
             return;
         }
         let mut lost = None;
@@ -270,7 +244,7 @@ impl Transit {
             Verdict::Cut => self.cut(state, lost, (due, at), driver),
             Verdict::Slips => {
                 let arrival = state.port.slip(packet, at);
-                return self.leave(state, packet, 0, (at, arrival), driver);
+                return self.leave(state, (packet, None), 0, (at, arrival), driver);
             }
             Verdict::Trimmed => note_trimmed(state, packet, driver),
             Verdict::Dropped(reason) => self.lose(state, *packet, reason, at, driver),
@@ -306,7 +280,7 @@ impl Transit {
         // The departure stays in the option: see `leave`.
         let departed = state.port.depart(at, &mut state.rng);
         if let Some((departure, arrival)) = &departed {
-            self.after_departure(state, departure, *arrival, driver);
+            self.after_departure(state, departure, *arrival, None, driver);
         }
         departed.is_some()
     }
@@ -332,29 +306,30 @@ impl Transit {
         }
     }
 
-    /// Counts a departure and puts the packet on the link.
+    /// Counts a departure and puts the packet on the link; `own` is as in [`Transit::leave`].
     #[inline(always)]
     pub(super) fn after_departure(
         &mut self,
         state: &mut PortState,
         departure: &Departure,
         arrival: Instant,
+        own: Option<&Hop>,
         driver: &mut Driver<'_>,
     ) {
         state.stats.marked += u64::from(departure.marked);
-        let times = (departure.start, arrival);
-        self.leave(state, &departure.packet, departure.data_left, times, driver);
+        let Departure { packet, data_left, start, .. } = departure;
+        self.leave(state, (packet, own), *data_left, (*start, arrival), driver);
     }
 
     /// Counts a packet that leaves a port, with `data_left` bytes behind it, and puts it on the
-    /// link. The packet stays behind its reference. A compiler would split a copy of it into
-    /// fields, write it in parts and read it back as a whole, and a processor stalls on such a
-    /// read.
+    /// link. The hop `own` of the switch's program comes before that of the port in its telemetry.
+    /// The packet stays behind its reference. A compiler would split a copy of it into fields,
+    /// write it in parts and read it back as a whole, and a processor stalls on such a read.
     #[inline(always)]
     fn leave(
         &mut self,
         state: &mut PortState,
-        packet: &Packet,
+        (packet, own): (&Packet, Option<&Hop>),
         data_left: u64,
         times: (Instant, Instant),
         driver: &mut Driver<'_>,
@@ -364,7 +339,7 @@ impl Transit {
             self.queue_stats.sample(data_left);
         }
         if packet.flags.has(Flags::INT) {
-            self.launch_stamped(state, *packet, times, driver);
+            self.launch_stamped(state, (*packet, own), times, driver);
         } else if state.fault == NO_FAULT {
             self.launch(state, packet, times.1, driver);
         } else {
@@ -377,13 +352,13 @@ impl Transit {
     fn launch_stamped(
         &mut self,
         state: &mut PortState,
-        mut packet: Packet,
+        (mut packet, own): (Packet, Option<&Hop>),
         times: (Instant, Instant),
         driver: &mut Driver<'_>,
     ) {
         let (start, arrival) = times;
         driver.frames.note(&packet, PacketStep::Left { port: state.number, start, arrival });
-        if !stamp(state, &mut packet, times.0, driver) {
+        if !stamp(state, (&mut packet, own), times.0, driver) {
             // Without this hop the path would look shorter than it is.
             self.lose(state, packet, DropReason::NoBuffer, times.0, driver);
         } else if state.fault == NO_FAULT {
@@ -405,6 +380,7 @@ impl Transit {
         let target = match state.to {
             Far::Host(target) | Far::Programmed(target) => Some(target),
             Far::Plain(switch) => self.route(switch, packet, at),
+            DRIVER => None,
             Far::Named(switch) => self.route_named(switch, (state, packet), at, driver),
         };
         let Some(target) = target else {
@@ -570,16 +546,29 @@ pub(super) fn note_trimmed(state: &mut PortState, packet: &Packet, driver: &mut 
     }
 }
 
-/// Writes the telemetry of a port into a packet that leaves it at `at`, if the port does so. False
-/// when no buffer was left for it.
-#[cold]
-fn stamp(state: &PortState, packet: &mut Packet, at: Instant, driver: &mut Driver<'_>) -> bool {
+/// Writes the hop `own` of a program, and the telemetry of a port if that does so, into a packet
+/// that leaves at `at`. False when no buffer was left for that of the port; a packet goes on
+/// without that of a program.
+#[inline]
+fn stamp(
+    state: &PortState,
+    (packet, own): (&mut Packet, Option<&Hop>),
+    at: Instant,
+    driver: &mut Driver<'_>,
+) -> bool {
     if !state.stamps {
+        if let Some(own) = own {
+            driver.frames.stamp(packet, &[*own]);
+        }
         return true;
     }
     // The packet's own bytes are counted already.
     let sent = state.port.sent().1 - packet.wire_bytes();
-    driver.frames.stamp(packet, &state.hop(at, sent, state.port.rate()))
+    let hop = state.hop(at, sent, state.port.rate());
+    match own {
+        Some(own) => driver.frames.stamp(packet, &[*own, hop]),
+        None => driver.frames.stamp(packet, &[hop]),
+    }
 }
 
 /// The name of a port in telemetry: the low half of its number, which is unique among the ports of

@@ -60,6 +60,15 @@ impl Checksum {
         self.sum += NOTHING - sum_words(bytes);
     }
 
+    /// Four octets at an even offset, which were `old`, are `new` now. An even number of octets has
+    /// been added before.
+    #[inline]
+    pub(super) const fn replace(&mut self, old: [u8; 4], new: [u8; 4]) {
+        debug_assert!(!self.odd, "replaced at an even offset");
+        // The complement of four octets is what is missing to a multiple of 2^16 - 1.
+        self.sum += u32::from_ne_bytes(new) as u64 + !u32::from_ne_bytes(old) as u64;
+    }
+
     /// `checksum` after octets that it covers have changed: those that this sum lacks were removed,
     /// and those in it have come; RFC 1624 equation 3.
     #[inline]

@@ -303,7 +303,7 @@ impl IntPlace {
     /// `None` for a frame that has no room for telemetry.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        layout(frame)?.1
+        layout_at(frame, header_start(frame)?)?.1
     }
 
     fn new(header: usize, int: u16) -> Option<Self> {
@@ -318,14 +318,24 @@ impl IntPlace {
 #[inline]
 #[must_use]
 pub fn payload_start(frame: &[u8]) -> Option<usize> {
-    layout(frame).map(|(start, _)| start)
+    layout_at(frame, header_start(frame)?).map(|(start, _)| start)
 }
 
-/// [`payload_start`], and where the DATA or PARITY frame has room for telemetry, if it has any.
+/// [`payload_start`] of a frame whose route [`route_of`] has read with this addressing, and where
+/// it has room for telemetry, if it has any.
 #[inline]
 #[must_use]
-pub fn layout(frame: &[u8]) -> Option<(usize, Option<IntPlace>)> {
-    let at = header_start(frame)?;
+pub fn layout(frame: &[u8], addressing: &Addressing) -> Option<(usize, Option<IntPlace>)> {
+    // Hosts have addresses of one version, so the frame is of that version.
+    let at = usize::from(header_overhead(addressing.version()));
+    debug_assert_eq!(header_start(frame), Some(at), "a frame whose route was read");
+    layout_at(frame, at)
+}
+
+/// The offset of the payload of a frame whose Headrace header is at `at`, and the place of its
+/// telemetry.
+#[inline]
+fn layout_at(frame: &[u8], at: usize) -> Option<(usize, Option<IntPlace>)> {
     let (header_len, int_at) = data::layout_of(frame.get(at..)?)?;
     Some((at + usize::from(header_len), int_at.and_then(|int| IntPlace::new(at, int))))
 }
@@ -376,12 +386,12 @@ pub fn set_ce(frame: &mut [u8]) -> bool {
         .is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce)
 }
 
-/// Writes a hop into the telemetry at `place`, as [`int::Int::stamp`] does in memory; true when it
+/// Writes hops into the telemetry at `place`, as [`int::Int::stamp`] does in memory; true when it
 /// is whole in `frame`. The frame keeps its length, and its UDP checksum, if it has one, stays
 /// right by RFC 1624. It may be the first [`HEADERS_MAX`] octets alone.
 #[inline]
-pub fn stamp(frame: &mut [u8], place: IntPlace, hop: &Hop) -> bool {
-    edit_int(frame, place, |octets| int::stamp_octets(octets, hop))
+pub fn stamp(frame: &mut [u8], place: IntPlace, hops: &[Hop]) -> bool {
+    edit_int(frame, place, |octets| int::stamp_octets(octets, hops))
 }
 
 /// Takes all hops out of the telemetry at `place`, as [`int::Int::clear`] does in memory; true when

@@ -132,6 +132,16 @@ impl Hop {
     pub const fn port(&self) -> u16 {
         self.port
     }
+
+    /// Writes the hop to `place` of a frame, and adds the difference to `change`.
+    #[inline]
+    fn write(&self, place: &mut [u8; HOP_LEN as usize], change: &mut Checksum) {
+        let ([time, sent, waiting, link], _) = place.as_chunks_mut() else { return };
+        put(time, self.time.to_be_bytes(), change);
+        put(sent, self.sent.to_be_bytes(), change);
+        put(waiting, self.waiting.to_be_bytes(), change);
+        put(link, (u32::from(self.rate) << 16 | u32::from(self.port)).to_be_bytes(), change);
+    }
 }
 
 /// The low half.
@@ -356,41 +366,33 @@ pub(super) fn clear_octets(octets: &mut [u8]) -> Option<Checksum> {
     Some(change)
 }
 
-/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number. The sum of
-/// what is there now without what was there before; `None` where there is no whole extension.
+/// [`Int::stamp`] of the extension at the front of `octets`, which keep their number, with each of
+/// `hops`. The sum of what is there now without what was there before; `None` where there is no
+/// whole extension.
 #[inline]
-pub(super) fn stamp_octets(octets: &mut [u8], hop: &Hop) -> Option<Checksum> {
-    let (head, _) = Head::ref_from_prefix(octets).ok()?;
-    let (room, used) = (head.room, head.used);
-    if octets.len() < usize::from(len_with(room)) {
-        return None;
-    }
+pub(super) fn stamp_octets(octets: &mut [u8], hops: &[Hop]) -> Option<Checksum> {
+    let (head, rest) = octets.split_first_chunk_mut()?;
+    let [room, mut used, mut flags, mut reserved] = *head;
+    let places = rest.get_mut(..usize::from(room) * usize::from(HOP_LEN))?;
+    let (places, _) = places.as_chunks_mut::<{ HOP_LEN as usize }>();
     let mut change = Checksum::new();
-    if used < room {
-        put(octets, 0, [room, used + 1], &mut change)?;
-        let at = LEN + HOP_LEN * u16::from(used);
-        let hop = *HopOctets::from(hop).as_bytes().first_chunk::<{ HOP_LEN as usize }>()?;
-        put(octets, at, hop, &mut change)?;
-    } else {
-        put(octets, 2, [FLAG_CUT, 0], &mut change)?;
+    for hop in hops {
+        if let Some(place) = places.get_mut(usize::from(used)) {
+            used += 1;
+            hop.write(place, &mut change);
+        } else {
+            (flags, reserved) = (FLAG_CUT, 0);
+        }
     }
+    put(head, [room, used, flags, reserved], &mut change);
     Some(change)
 }
 
-/// Writes `new` at the even offset `at` of `octets`, and adds the difference to `change`; `None`
-/// where there is no room.
+/// Writes `new` to a place at an even offset, and adds the difference to `change`.
 #[inline]
-fn put<const N: usize>(
-    octets: &mut [u8],
-    at: u16,
-    new: [u8; N],
-    change: &mut Checksum,
-) -> Option<()> {
-    let old = octets.get_mut(usize::from(at)..)?.first_chunk_mut::<N>()?;
-    change.remove(old);
-    change.add(&new);
-    *old = new;
-    Some(())
+const fn put(place: &mut [u8; 4], new: [u8; 4], change: &mut Checksum) {
+    change.replace(*place, new);
+    *place = new;
 }
 
 #[cfg(test)]

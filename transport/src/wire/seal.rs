@@ -334,7 +334,7 @@ mod tests {
         let mut after = sealed.clone();
         let hop = Hop::new(Instant::ZERO, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
         let place = frame::IntPlace::of(&after).unwrap();
-        assert!(frame::stamp(&mut after, place, &hop) && frame::set_ce(&mut after));
+        assert!(frame::stamp(&mut after, place, &[hop]) && frame::set_ce(&mut after));
         let named = |octets: &[u8]| {
             let parts = FrameParts::of(octets).unwrap();
             let telemetry = parts.telemetry(octets).unwrap();

@@ -524,8 +524,9 @@ proptest! {
     }
 
     #[test]
-    fn a_hop_in_a_frame_is_the_same_as_one_in_memory(
-        v in version(), (h, mut x) in header(data_body()), payload in payload(), hop in hop(),
+    fn hops_in_a_frame_are_the_same_as_those_in_memory(
+        v in version(), (h, mut x) in header(data_body()), payload in payload(),
+        hops in prop::collection::vec(hop(), 1..4),
         summed in any::<bool>(), head_only in any::<bool>(),
     ) {
         let mut frame = frame_of(&spec(v, Ecn::Ect0, TrafficClass::Data), &h, &x, &payload);
@@ -534,9 +535,10 @@ proptest! {
             frame[sum_at..sum_at + 2].fill(0);
         }
         let seen = if head_only { frame.len() - payload.len() } else { frame.len() };
-        let room = h.ext.int_mut(&mut x).map(|int| int.stamp(hop)).is_some();
+        let int = h.ext.int_mut(&mut x);
+        let room = int.map(|int| hops.iter().for_each(|hop| int.stamp(*hop))).is_some();
         let seen = &mut frame[..seen];
-        prop_assert_eq!(IntPlace::of(seen).is_some_and(|place| stamp(seen, place, &hop)), room);
+        prop_assert_eq!(IntPlace::of(seen).is_some_and(|place| stamp(seen, place, &hops)), room);
         let check = if summed { UdpCheck::Required } else { UdpCheck::IfPresent };
         let parsed = parse(&frame, &Addressing::emulated(v), check).unwrap();
         prop_assert_eq!(said(&h, &parsed.ext), said(&h, &x));

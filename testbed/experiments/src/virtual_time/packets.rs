@@ -252,7 +252,7 @@ impl Frames for SlabFrames<'_> {
         self.rewrite(packet, &mut |_, ext| ext.int.clear())
     }
 
-    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+    fn stamp(&mut self, packet: &mut Packet, hops: &[Hop]) -> bool {
         let frame = *self.packets.of(packet.handle);
         // Flagged for the journal alone: without one, no port would ask for it to be stamped.
         if self.packets.journal.is_some() && !takes_telemetry(&frame.hdr) {
@@ -264,7 +264,7 @@ impl Frames for SlabFrames<'_> {
         }
         let ext = self.packets.exts.get_mut(packet.handle as usize);
         let int = ext.and_then(|ext| frame.hdr.ext.int_mut(ext));
-        int.map(|int| int.stamp(*hop)).is_some()
+        int.map(|int| hops.iter().for_each(|hop| int.stamp(*hop))).is_some()
     }
 
     fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
@@ -361,7 +361,7 @@ mod tests {
         let hop = Hop::new(Instant::ZERO, Bytes(64), Bytes::ZERO, Rate::from_gbps(100), 7);
         let mut stamped = packet;
         let mut frames = SlabFrames::new(&mut slab, &SIZES);
-        assert!(frames.stamp(&mut stamped, &hop) && stamped.handle != packet.handle);
+        assert!(frames.stamp(&mut stamped, &[hop]) && stamped.handle != packet.handle);
         assert_eq!(ext_of(&frames, &stamped).unwrap().int.hops(), [hop]);
         assert!(ext_of(&frames, &packet).unwrap().int.hops().is_empty());
         // The room is that of the sent header; the content of the extension may be taken out.
@@ -371,7 +371,7 @@ mod tests {
         assert!(ext_of(&frames, &stamped).unwrap().int.hops().is_empty());
         let mut bare = slab.packet_of((&request(1), &Ext::VACANT), HostId(1), &SIZES);
         assert!(!bare.flags.has(Flags::INT));
-        assert!(!SlabFrames::new(&mut slab, &SIZES).stamp(&mut bare, &hop), "no room");
+        assert!(!SlabFrames::new(&mut slab, &SIZES).stamp(&mut bare, &[hop]), "no room");
     }
 
     fn data_with(int: &Int) -> Header {

@@ -11,8 +11,8 @@ use crate::program::pfc::room;
 use crate::program::{AnyProgram, LinkSpec, Program, ProgramSetup, Programmed};
 use crate::qdisc::{AnyQdisc, QdiscParams};
 use crate::routing::Switch;
-use crate::stats::{PortStats, QueueStats};
-use crate::transit::{DRIVER, Far, NO_FAULT, PacketCounts, PortState, Transit};
+use crate::stats::{PacketCounts, PortStats, QueueStats};
+use crate::transit::{DRIVER, Far, NO_FAULT, PortState, Transit};
 use crate::wiring::{Wiring, ways_to};
 
 /// Slots of the calendar in a window: so many that the flights handed to a port are nearly in

@@ -53,6 +53,8 @@ pub(super) struct Agenda {
 pub(super) struct Leaving {
     pub(super) port: u32,
     pub(super) departure: Departure,
+    /// The program's own hop, for the telemetry of the packet.
+    pub(super) hop: Option<Hop>,
     /// When the packet arrives at the far end of the link.
     pub(super) arrival: Instant,
 }
@@ -124,16 +126,36 @@ impl Context<'_> {
     /// `on_departure` is called when the present call of the program is over.
     #[inline(always)]
     pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
-        let state = &mut self.ports[port.0 as usize];
-        if state.fault == NO_FAULT
-            && let Some(arrival) = state.port.pass(&packet, self.now)
-        {
-            let start = self.now;
-            let departure = Departure { packet, marked: false, data_left: 0, start };
-            self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
+        if self.passes(port, packet, None) {
             return SendFate::Leaves;
         }
         self.enqueue(port.0, packet)
+    }
+
+    /// [`Context::send`] of a packet with room for telemetry, to which `hop` is added before that
+    /// of `port`. A packet that does not leave at once may have another handle after this: it has
+    /// the hop of this instant in a frame of its own.
+    #[inline(always)]
+    pub fn send_stamped(&mut self, port: PortId, packet: &mut Packet, hop: &Hop) -> SendFate {
+        if self.passes(port, *packet, Some(*hop)) {
+            return SendFate::Leaves;
+        }
+        self.driver.frames.stamp(packet, &[*hop]);
+        self.enqueue(port.0, *packet)
+    }
+
+    /// Lets `packet` leave by `port` at once, where nothing waits there and the link is free.
+    #[inline(always)]
+    fn passes(&mut self, port: PortId, packet: Packet, hop: Option<Hop>) -> bool {
+        let (state, start) = (&mut self.ports[port.0 as usize], self.now);
+        if state.fault == NO_FAULT
+            && let Some(arrival) = state.port.pass(&packet, start)
+        {
+            let departure = Departure { packet, marked: false, data_left: 0, start };
+            self.agenda.leaving.push(Leaving { port: port.0, departure, hop, arrival });
+            return true;
+        }
+        false
     }
 
     /// Gives `packet` to the queue of `port`, and runs the departure that this makes possible now.
@@ -157,7 +179,7 @@ impl Context<'_> {
             Verdict::Slips => {
                 let (start, arrival) = (self.now, state.port.slip(&packet, self.now));
                 let departure = Departure { packet, marked: false, data_left: 0, start };
-                self.agenda.leaving.push(Leaving { port, departure, arrival });
+                self.agenda.leaving.push(Leaving { port, departure, hop: None, arrival });
                 return SendFate::Leaves;
             }
             Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
@@ -170,7 +192,7 @@ impl Context<'_> {
         let mut leaves = false;
         if let Some((departure, arrival)) = state.port.depart(self.now, &mut state.rng) {
             leaves = was_empty || departure.packet.handle == packet.handle;
-            self.agenda.leaving.push(Leaving { port, departure, arrival });
+            self.agenda.leaving.push(Leaving { port, departure, hop: None, arrival });
         }
         state.note_peak();
         if self.transit.next_turn(state) != noted {
@@ -266,11 +288,6 @@ impl Context<'_> {
         self.driver.frames.clear_hops(packet);
     }
 
-    /// Adds a hop to the telemetry of a packet; see [`Frames::stamp`](crate::Frames::stamp).
-    pub fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
-        self.driver.frames.stamp(packet, hop)
-    }
-
     /// The index of `port`, with the rate that its link has now: an idle port has had no turn at
     /// the instant at which a fault changed it.
     #[inline]
@@ -296,17 +313,22 @@ impl Context<'_> {
         self.agenda.turns.set(port, turn);
     }
 
-    /// The next turn of the switch, and its port.
+    /// When the switch has its next turn; [`Instant::FAR_FUTURE`] when it has none.
     #[inline]
-    pub(super) fn next_turn(&self) -> Option<(Instant, u32)> {
-        let first = self.agenda.turns.first();
+    pub(super) fn next_turn_at(&self) -> Instant {
         debug_assert!(
-            first.is_none_or(|(at, port)| {
+            self.next_turn().is_none_or(|(at, port)| {
                 self.transit.next_turn(&self.ports[port as usize]) == at
             }),
             "every change of a port is noted"
         );
-        first
+        self.agenda.turns.first_at()
+    }
+
+    /// The next turn of the switch, and its port.
+    #[inline]
+    pub(super) fn next_turn(&self) -> Option<(Instant, u32)> {
+        self.agenda.turns.first()
     }
 }
 

@@ -18,6 +18,7 @@
 //! that leaves the site.
 
 mod queues;
+mod ready;
 mod recent;
 mod senders;
 
@@ -39,7 +40,7 @@ use super::{Context, Program, ProgramSettings, ProgramSetup, SendFate, SwitchPro
 use crate::elements::PortId;
 use crate::packet::Packet;
 use crate::qdisc::Queued;
-use queues::{Limits, PushError, Queues};
+use queues::{Limits, PushError, QueueTurn, Queues};
 use senders::Senders;
 
 params! {
@@ -265,8 +266,10 @@ impl Dci {
             Rate::from_bps((host_rate.as_bps() / flows).max(1))
         };
         match self.queues.push(seen.key, (packet, place), initial, now) {
-            Ok(()) => {
-                self.file(place, now);
+            Ok(is_first) => {
+                if is_first {
+                    self.file(place, now);
+                }
                 self.queued.add(&packet);
                 let stats = &mut self.stats;
                 stats.queues_peak = stats.queues_peak.max(self.queues.open() as u64);
@@ -326,21 +329,20 @@ impl Dci {
         let first_port = self.first_port;
         let route =
             |packet: &Packet| cx.route(packet).map_or(place, |port| (port.0 - first_port) as usize);
-        if let Some(other) = self.queues.reroute(place, now, route) {
-            self.file(other, now);
-            return;
-        }
-        let Some(popped) = self.queues.pop(place, now) else { return };
+        let popped = match self.queues.take_turn(place, now, route) {
+            Some(QueueTurn::Leaves(popped)) => popped,
+            Some(QueueTurn::Moves(other)) => return self.file(other, now),
+            None => return,
+        };
         let mut packet = popped.packet;
         self.queued.remove(&packet);
         let hop = Hop::of_queue(now, Bytes(popped.sent), Bytes(popped.left), popped.credit);
-        cx.stamp(&mut packet, &hop);
-        let (port, handle) = (self.port(place), packet.handle);
-        let fate = cx.send(port, packet);
+        let port = self.port(place);
+        let fate = cx.send_stamped(port, &mut packet, &hop);
         let link = &mut self.links[place];
         match fate {
             SendFate::Leaves => link.free_at = cx.free_at(port),
-            SendFate::Waits | SendFate::Trimmed => link.given = Some(handle),
+            SendFate::Waits | SendFate::Trimmed => link.given = Some(packet.handle),
             SendFate::Dropped => {}
         }
     }
@@ -384,12 +386,12 @@ impl Program for Dci {
     }
 
     fn poll_at(&self) -> Instant {
-        self.turns.first().map_or(Instant::FAR_FUTURE, |(at, _)| at)
+        self.turns.first_at()
     }
 
     fn on_time(&mut self, now: Instant, cx: &mut Context<'_>) {
-        while let Some((at, port)) = self.turns.first()
-            && at <= now
+        while self.turns.first_at() <= now
+            && let Some((_, port)) = self.turns.first()
         {
             let place = self.index(PortId(port));
             self.give(place, now, cx);

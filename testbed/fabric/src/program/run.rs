@@ -16,6 +16,7 @@
 use std::ops::Range;
 
 use transport::Instant;
+use transport::wire::int::Hop;
 
 use super::context::{Agenda, Context, Leaving, Surroundings};
 use super::{AnyProgram, Program, SwitchProgram};
@@ -160,17 +161,17 @@ impl SwitchRun<'_> {
         loop {
             self.after_call(program);
             let timer = program.poll_at();
-            match self.cx.next_turn() {
-                Some((at, port)) if at <= until && at <= timer => {
-                    self.cx.now = at;
-                    self.take_turn(program, port);
-                }
-                _ if timer < until || (included && timer == until) => {
-                    self.cx.now = timer.max(self.cx.now);
-                    program.on_time(self.cx.now, &mut self.cx);
-                    assert!(program.poll_at() > timer, "a program's time goes on");
-                }
-                _ => return,
+            if self.cx.next_turn_at() <= until.min(timer)
+                && let Some((at, port)) = self.cx.next_turn()
+            {
+                self.cx.now = at;
+                self.take_turn(program, port);
+            } else if timer < until || (included && timer == until) {
+                self.cx.now = timer.max(self.cx.now);
+                program.on_time(self.cx.now, &mut self.cx);
+                assert!(program.poll_at() > timer, "a program's time goes on");
+            } else {
+                return;
             }
         }
     }
@@ -185,7 +186,7 @@ impl SwitchRun<'_> {
         // The departure stays in the option: see `Transit::leave`.
         let mut departed = state.port.depart(self.cx.now, &mut state.rng);
         if let Some((departure, arrival)) = &mut departed {
-            self.launch(program, port, departure, *arrival);
+            self.launch(program, port, departure, *arrival, None);
         }
         self.cx.expect(port);
     }
@@ -208,9 +209,9 @@ impl SwitchRun<'_> {
     fn launch_all<P: Program>(&mut self, program: &mut P) {
         let mut next = 0;
         while next < self.cx.agenda.leaving.len() {
-            let Leaving { port, mut departure, arrival } = self.cx.agenda.leaving[next];
+            let Leaving { port, mut departure, hop, arrival } = self.cx.agenda.leaving[next];
             next += 1;
-            self.launch(program, port, &mut departure, arrival);
+            self.launch(program, port, &mut departure, arrival, hop.as_ref());
         }
         self.cx.agenda.leaving.clear();
     }
@@ -225,7 +226,8 @@ impl SwitchRun<'_> {
         *self.held = held;
     }
 
-    /// Lets the program edit a packet that has left its queue, and puts it on the link.
+    /// Lets the program edit a packet that has left its queue, and puts it on the link, with the
+    /// hop `own` of the program in its telemetry.
     #[inline(always)]
     fn launch<P: Program>(
         &mut self,
@@ -233,12 +235,13 @@ impl SwitchRun<'_> {
         port: u32,
         departure: &mut Departure,
         arrival: Instant,
+        own: Option<&Hop>,
     ) {
         let (len, start) = (departure.packet.len, departure.start);
         program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
         assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
         let state = &mut self.cx.ports[port as usize];
-        self.cx.transit.after_departure(state, departure, arrival, &mut self.cx.driver);
+        self.cx.transit.after_departure(state, departure, arrival, own, &mut self.cx.driver);
     }
 
     /// Makes sure that the switch, whose program has its next time at `timer`, has its next turn
@@ -247,8 +250,7 @@ impl SwitchRun<'_> {
         if self.cx.agenda.wake_at <= last {
             self.cx.agenda.wake_at = Instant::FAR_FUTURE;
         }
-        let turn = self.cx.next_turn().map_or(Instant::FAR_FUTURE, |(at, _)| at);
-        let at = turn.min(timer);
+        let at = self.cx.next_turn_at().min(timer);
         if at < self.cx.agenda.wake_at {
             self.cx.agenda.wake_at = at;
             self.cx.transit.calendar.push(Flight::wake(self.target, at));

@@ -85,7 +85,7 @@ impl Frames for Kept {
         true
     }
 
-    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+    fn stamp(&mut self, _packet: &mut Packet, _hops: &[Hop]) -> bool {
         false
     }
 

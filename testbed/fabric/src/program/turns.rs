@@ -1,69 +1,80 @@
 //! When each port of a switch has its next turn, and which turn is the first of all.
 //!
-//! A tournament: a complete binary tree whose leaves are the ports. Each inner node has the earlier
-//! of the two turns below it, and the first of all comes out above them. A turn that changes is
-//! compared only on its way up, which ends where the earlier turn is what it was before. So nothing
-//! is ever out of date, and a switch of 8 ports needs three comparisons at most. Where two turns
-//! are at one instant, that of the port with the lower number comes first.
+//! A tournament: a complete binary tree whose leaves are the ports, in their order. Each inner node
+//! has the earlier of the two instants below it, so the root has the first of all. A turn that
+//! changes is compared only on its way up, which ends where the earlier instant is what it was
+//! before. So nothing is ever out of date, and a switch of 8 ports needs three comparisons at most.
+//! Nodes have instants alone: which port is first is looked for from the root down, when it is
+//! asked. Where two turns are at one instant, that of the port with the lower number comes first.
 
 use std::ops::Range;
 
 use transport::Instant;
 
-/// The turn of a port; at [`Instant::FAR_FUTURE`] when it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PortTurn {
-    at: Instant,
-    port: u32,
-}
-
 /// The turns of the ports of one switch.
 #[derive(Clone, Debug)]
 pub(super) struct PortTurns {
-    /// The first turn of all.
-    first: PortTurn,
-    /// The tree: node `n` is in pair `n / 2`, below it are the two of pair `n`. The leaves are the
-    /// last half of all. There are as many pairs as leaves, a power of two and two at least; pair 0
-    /// is not used.
-    pairs: Box<[[PortTurn; 2]]>,
-    /// The port of the first leaf.
+    /// The instant of the first turn of all, which is the root: node 1.
+    first_at: Instant,
+    /// The tree: below node `n`, which is in pair `n / 2`, are the two of pair `n`. There are as
+    /// many pairs as leaves, and two at least; pair 0 is not used.
+    pairs: Box<[[Instant; 2]]>,
+    /// The leaf of the first port. The deepest leaves come first from left to right, so the ports
+    /// go on behind the last node with the leaves of the level above.
+    first_leaf: usize,
     first_port: u32,
 }
 
 impl PortTurns {
-    /// No turn for any of `ports`. Memory: 32 bytes a port, up to the next power of two.
+    /// No turn for any of `ports`. Memory: 16 bytes a port.
     pub(super) fn new(ports: Range<u32>) -> Self {
-        let leaves = ports.len().next_power_of_two().max(2);
-        let none = PortTurn { at: Instant::FAR_FUTURE, port: ports.start };
-        let mut pairs = vec![[none; 2]; leaves].into_boxed_slice();
-        for (leaf, port) in (leaves..).zip(ports.clone()) {
-            pairs[leaf / 2][leaf % 2].port = port;
+        let leaves = ports.len().max(2);
+        Self {
+            first_at: Instant::FAR_FUTURE,
+            pairs: vec![[Instant::FAR_FUTURE; 2]; leaves].into_boxed_slice(),
+            first_leaf: leaves.next_power_of_two(),
+            first_port: ports.start,
         }
-        Self { first: none, pairs, first_port: ports.start }
     }
 
-    /// The first turn of all, and its port; `None` when no port has one. O(1).
+    /// The instant of the first turn of all; [`Instant::FAR_FUTURE`] when no port has one. O(1).
+    #[inline]
+    pub(super) const fn first_at(&self) -> Instant {
+        self.first_at
+    }
+
+    /// The first turn of all, and its port; `None` when no port has one. O(log ports).
     #[inline]
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
-        let PortTurn { at, port } = self.first;
-        (at < Instant::FAR_FUTURE).then_some((at, port))
+        let at = self.first_at;
+        if at == Instant::FAR_FUTURE {
+            return None;
+        }
+        let mut node = 1;
+        while let Some([left, _]) = self.pairs.get(node) {
+            node = 2 * node + usize::from(*left != at);
+        }
+        let leaf = if node < self.first_leaf { node + self.pairs.len() } else { node };
+        let place = u32::try_from(leaf - self.first_leaf).unwrap_or(0);
+        Some((at, self.first_port + place))
     }
 
     /// The next turn of `port` is at `at`. O(log ports), and O(1) when it was so before.
     #[inline]
     pub(super) fn set(&mut self, port: u32, at: Instant) {
-        let mut node = self.pairs.len() + (port - self.first_port) as usize;
-        let mut turn = PortTurn { at, port };
+        let leaf = self.first_leaf + (port - self.first_port) as usize;
+        let mut node = if leaf < 2 * self.pairs.len() { leaf } else { leaf - self.pairs.len() };
+        let mut at = at;
         while node > 1 {
             let pair = &mut self.pairs[node / 2];
-            if pair[node % 2] == turn {
+            if pair[node % 2] == at {
                 return;
             }
-            pair[node % 2] = turn;
-            turn = pair[usize::from(pair[1].at < pair[0].at)];
+            pair[node % 2] = at;
+            at = pair[0].min(pair[1]);
             node /= 2;
         }
-        self.first = turn;
+        self.first_at = at;
     }
 }
 

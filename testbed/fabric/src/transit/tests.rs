@@ -23,7 +23,7 @@ struct Exhausted;
 impl Headers for Exhausted {}
 
 impl Frames for Exhausted {
-    fn stamp(&mut self, _packet: &mut Packet, _hop: &Hop) -> bool {
+    fn stamp(&mut self, _packet: &mut Packet, _hops: &[Hop]) -> bool {
         false
     }
 
@@ -35,7 +35,7 @@ impl Frames for Exhausted {
 impl Headers for Stamps {}
 
 impl Frames for Stamps {
-    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
+    fn stamp(&mut self, packet: &mut Packet, hops: &[Hop]) -> bool {
         let (int, copies) = &mut self.0[packet.handle as usize];
         if *copies > 1 {
             *copies -= 1;
@@ -43,7 +43,8 @@ impl Frames for Stamps {
             packet.handle = u32::try_from(self.0.len()).unwrap();
             self.0.push(own);
         }
-        self.0[packet.handle as usize].0.stamp(*hop);
+        let int = &mut self.0[packet.handle as usize].0;
+        hops.iter().for_each(|hop| int.stamp(*hop));
         true
     }
 

@@ -1,10 +1,10 @@
 //! The next port of packets that do not follow the routes of a plain switch. These are packets to
-//! other switches, by one of several border switches, by routes of their own, or to the driver.
+//! other switches, by one of several border switches, or by routes of their own.
 
 use transport::Instant;
 use transport::wire::pod::CellName;
 
-use super::{DRIVER, Driver, Packet, PortState, Transit};
+use super::{Driver, Packet, PortState, Transit};
 
 impl Transit {
     /// The port of `switch` for a packet to another switch, or where a site has several border
@@ -31,9 +31,6 @@ impl Transit {
         at: Instant,
         driver: &Driver<'_>,
     ) -> Option<u32> {
-        if state.to == DRIVER {
-            return None;
-        }
         if packet.dst.0 >= self.hosts {
             return self.route_to_switch(switch, packet, at);
         }

@@ -214,20 +214,13 @@ impl Bridge {
             if !from_wan {
                 from = PortId(route.src.0);
             }
-            let described = described(&mbuf, head, &route, ends);
+            let described = described(&mbuf, head, (&route, stations.addressing()), ends);
             described.map_or(Received::Unreadable, |(packet, int)| Received::Packet(packet, int))
         };
         match with_head(&mbuf, read).unwrap_or(Received::Foreign) {
             Received::Packet(packet, int) => {
                 let packet = Packet { handle: self.packets.insert(mbuf, int), ..packet };
-                let mut frames = MbufFrames {
-                    packets: &mut self.packets,
-                    pool: &self.pool,
-                    addressing: self.stations.addressing(),
-                    ends,
-                    sizes: None,
-                };
-                self.network.inject_behind(from, packet, &mut frames, &mut self.out);
+                self.network.inject_behind(from, packet);
             }
             Received::Foreign => {
                 self.counts.foreign += 1;
@@ -274,6 +267,7 @@ impl Bridge {
         }
     }
 
+    #[inline]
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
         let line = &mut self.lines[line];
         if line.port.is_none() || line.more.len() >= WAITING_MAX {

@@ -75,6 +75,7 @@ impl Stations {
 
     /// A frame of `host` that begins with `head` has come by the LAN device `device`, or from
     /// another site. O(1).
+    #[inline]
     pub(super) fn learn(&mut self, host: HostId, head: &[u8], device: Option<usize>) {
         if let Some(place) = self.devices.get_mut(host.0 as usize) {
             *place = device;

@@ -44,6 +44,7 @@ impl LearntAddresses {
 
     /// Frames to `host` go to the sender of the frame that begins with `head`: the host itself, or
     /// its router. O(1).
+    #[inline]
     pub(crate) fn learn(&mut self, host: HostId, head: &[u8]) {
         let mac = head.get(6..12).and_then(|octets| <[u8; 6]>::try_from(octets).ok());
         if let Some(mac) = mac.filter(|_| head.len() >= ETHERNET) {
@@ -57,6 +58,7 @@ impl LearntAddresses {
     }
 
     /// Frames to `host` go to `mac`, if that is the MAC of one machine. O(1).
+    #[inline]
     pub(crate) fn set(&mut self, host: HostId, mac: [u8; 6]) {
         let is_new = self.addressing.addr(host).is_some_and(|known| known.mac != mac);
         self.changes += u64::from(is_new && self.addressing.set_mac(host, mac));

@@ -49,6 +49,14 @@ impl MbufFrames<'_> {
         }
         mbuf.data_mut()
     }
+
+    /// Adds hops to the telemetry of a packet, and copies its frame or its headers where they are
+    /// not its own, or are in pieces.
+    #[cold]
+    fn stamp_own(&mut self, packet: &mut Packet, hops: &[Hop]) -> bool {
+        let Some(int) = self.packets.int_of(packet.handle) else { return false };
+        self.head_mut(packet).is_some_and(|head| frame::stamp(head, int, hops))
+    }
 }
 
 #[deny(clippy::missing_trait_methods, reason = "each packet here has a frame")]
@@ -86,12 +94,15 @@ impl Frames for MbufFrames<'_> {
         self.head_mut(packet).is_some_and(|head| frame::clear_hops(head, int))
     }
 
-    fn stamp(&mut self, packet: &mut Packet, hop: &Hop) -> bool {
-        let Some(int) = self.packets.int_of(packet.handle) else { return false };
+    fn stamp(&mut self, packet: &mut Packet, hops: &[Hop]) -> bool {
         // Headers that lie in a piece of their own, before a payload elsewhere, are whole there.
-        let first = self.packets.of_one_copy(packet.handle).and_then(Mbuf::data_mut);
-        first.is_some_and(|head| frame::stamp(head, int, hop))
-            || self.head_mut(packet).is_some_and(|head| frame::stamp(head, int, hop))
+        if let Some((mbuf, int)) = self.packets.of_one_copy(packet.handle)
+            && let Some(head) = mbuf.data_mut()
+            && frame::stamp(head, int, hops)
+        {
+            return true;
+        }
+        self.stamp_own(packet, hops)
     }
 
     fn make(&mut self, segment: &TxSegment, ext: &Ext, from: HostId) -> Option<Packet> {
@@ -124,11 +135,15 @@ impl Frames for MbufFrames<'_> {
 #[inline]
 pub(crate) fn with_head<T>(mbuf: &Mbuf, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let whole = mbuf.data();
-    if whole.len() >= HEADERS_MAX || mbuf.nb_segs() == 1 {
-        return Some(look(whole));
-    }
-    let mut copy = [0; HEADERS_MAX];
-    gathered(mbuf, &mut copy).map(look)
+    let mut copy;
+    // One call of `look`, so that it becomes a part of its caller.
+    let head = if whole.len() >= HEADERS_MAX || mbuf.nb_segs() == 1 {
+        whole
+    } else {
+        copy = [0; HEADERS_MAX];
+        gathered(mbuf, &mut copy)?
+    };
+    Some(look(head))
 }
 
 /// The first octets of a frame that lies in pieces, in `copy`.
@@ -150,25 +165,26 @@ pub(crate) fn describe(
     let of_head = |head: &[u8]| {
         let route = frame::route_of(head, addressing).ok()?;
         // A packet that names another host as its sender is dropped.
-        (route.src == host).then(|| described(mbuf, head, &route, ends)).flatten()
+        let described = || described(mbuf, head, (&route, addressing), ends);
+        (route.src == host).then(described).flatten()
     };
     with_head(mbuf, of_head).flatten()
 }
 
-/// The fabric's packet for a frame with these first octets and this route, without handle, and the
-/// place of its telemetry.
+/// The fabric's packet for a frame with these first octets and this route, which was read with
+/// `addressing`, without handle, and the place of its telemetry.
 #[inline]
 pub(crate) fn described(
     mbuf: &Mbuf,
     head: &[u8],
-    route: &Route,
+    (route, addressing): (&Route, &Addressing),
     ends: Ends,
 ) -> Option<(Packet, Option<IntPlace>)> {
     let len = u16::try_from(mbuf.pkt_len()).ok()?;
     let narrow = |len: u16| u8::try_from(len).unwrap_or(u8::MAX);
     let (trim_len, flags, int) = match route.class {
         class @ (TrafficClass::Data | TrafficClass::Unscheduled) => {
-            let (headers, int) = frame::layout(head)?;
+            let (headers, int) = frame::layout(head, addressing)?;
             let ect = if route.ecn == Ecn::NotEct { Flags::NONE } else { Flags::ECT };
             let has_int = if int.is_some() { Flags::INT } else { Flags::NONE };
             let flags = Flags::of(class).with(ect).with(Flags::TRIMMABLE).with(has_int);
@@ -207,7 +223,15 @@ pub(crate) fn sized(packet: Packet, mbuf: &Mbuf, sizes: Option<&WireSizes>) -> P
 }
 
 /// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.
+#[inline]
 pub(crate) fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
+    let trimmed = packet.class() == TrafficClass::Trimmed;
+    let is_changed = trimmed || packet.flags.has(Flags::CE) || packet.flags.has(Flags::CORRUPT);
+    if is_changed { changed(mbuf, packet, pool, rng) } else { Some(mbuf) }
+}
+
+/// [`edit`] of a packet that the network has changed.
+fn changed(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
     let trimmed = packet.class() == TrafficClass::Trimmed;
     let corrupt = packet.flags.has(Flags::CORRUPT);
     let mut mbuf = if trimmed { trim(&mbuf, pool)? } else { mbuf };

@@ -30,6 +30,7 @@ pub(crate) struct MbufSlab(CopySlab<CountedMbuf>);
 
 impl MbufSlab {
     /// Keeps a packet, whose frame has its telemetry at `int`, and names it.
+    #[inline]
     pub(crate) fn insert(&mut self, mbuf: Mbuf, int: Option<IntPlace>) -> u32 {
         self.0.keep(CountedMbuf { mbuf: Some(mbuf), copies: 1, int })
     }
@@ -40,6 +41,7 @@ impl MbufSlab {
     }
 
     /// The bytes of a packet under way; `None` for a free place.
+    #[inline]
     pub(crate) fn of(&self, handle: u32) -> Option<&Mbuf> {
         self.0.of(handle).mbuf.as_ref()
     }
@@ -55,11 +57,12 @@ impl MbufSlab {
         self.0.of_mut(handle).mbuf.as_mut()
     }
 
-    /// The bytes of a packet of which no other copy is under way, to be edited.
+    /// The bytes of a packet with telemetry of which no other copy is under way, to be edited, and
+    /// the place of its telemetry.
     #[inline]
-    pub(crate) fn of_one_copy(&mut self, handle: u32) -> Option<&mut Mbuf> {
-        let CountedMbuf { mbuf, copies, .. } = self.0.of_mut(handle);
-        mbuf.as_mut().filter(|_| *copies == 1)
+    pub(crate) fn of_one_copy(&mut self, handle: u32) -> Option<(&mut Mbuf, IntPlace)> {
+        let CountedMbuf { mbuf, copies, int } = self.0.of_mut(handle);
+        mbuf.as_mut().filter(|_| *copies == 1).zip(*int)
     }
 
     /// A handle under which no other copy travels: the packet's own, or that of bytes copied from
@@ -75,6 +78,7 @@ impl MbufSlab {
 
     /// One copy of the packet has reached its end: its bytes, copied from `pool` while other copies
     /// are under way; `None` when that is exhausted.
+    #[inline]
     pub(crate) fn take(&mut self, handle: u32, pool: &Pool) -> Option<Mbuf> {
         if let Some(last) = self.0.end(handle) {
             return last.mbuf.take();

@@ -146,7 +146,7 @@ fn switches_may_write_telemetry_and_change_nothing_else_of_it() {
         let mut on_wire = sealed(&mut sender, frame, NOW);
         let hop = Hop::new(NOW, Bytes(640), Bytes(64), Rate::from_gbps(100), 1);
         let place = frame::IntPlace::of(&on_wire).unwrap();
-        assert!(frame::stamp(&mut on_wire, place, &hop));
+        assert!(frame::stamp(&mut on_wire, place, &[hop]));
         let parts = FrameParts::of(&on_wire).unwrap();
         let room = parts.authenticated().start + parts.telemetry(&on_wire).unwrap().start - 1;
         let mut widened = on_wire.clone();

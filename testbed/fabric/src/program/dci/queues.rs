@@ -2,8 +2,8 @@
 //! credits of its receiver.
 //!
 //! ```text
-//!   push --> queue of the flow --ready at next_at, with allowance left--> heap of its port --> pop
-//!                 ^ rate, credit: a new allowance
+//!   push --> queue of the flow --ready at next_at, with allowance left--> order of its port
+//!                 ^ rate, credit: a new allowance                             take_turn v
 //! ```
 //!
 //! A port serves its queues in the order in which they became ready. Which packet leaves next, and
@@ -13,7 +13,7 @@
 //! no queue. A queue that has been empty for some time is free again.
 //!
 //! Nothing is allocated once the pool and its queues have reached their largest size. Each packet
-//! costs O(log n) of the queues of its port that wait.
+//! costs O(log n) of the queues of its port that wait, and O(1) where these become ready in turn.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +21,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use transport::units::Key;
 use transport::{ByKey, Bytes, Duration, HostId, Instant, KeyHash, Rate};
 
+use super::ready::{Ready, ReadyOrder};
 use super::recent::{NEVER, Recent};
 use crate::packet::Packet;
 
@@ -63,6 +64,15 @@ pub(super) enum PushError {
     Full,
 }
 
+/// What the turn of a queue came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueueTurn {
+    /// The first packet leaves.
+    Leaves(Popped),
+    /// The queue moves to another port, since its first packet takes that one now.
+    Moves(usize),
+}
+
 /// A packet that leaves its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Popped {
@@ -96,12 +106,24 @@ struct Queue {
     silences: u8,
     /// When the pace lets the next packet go.
     next_at: Instant,
-    /// The number of its entry in the heap of its port; others are old.
+    /// The number of its entry in the order of its port; 0 without one. Others are old.
     entry: u64,
     emptied_at: Instant,
     /// Whether the queue is in the list of queues that were empty.
     listed: bool,
 }
+
+/// The queues of one port that wait.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    /// The first entry is not old.
+    order: ReadyOrder,
+    /// Entries that are old.
+    old: usize,
+}
+
+/// So many old entries of a port stay in any case.
+const OLD_MIN: usize = 64;
 
 /// The queues of one switch.
 #[derive(Clone, Debug)]
@@ -116,8 +138,8 @@ pub(super) struct Queues {
     free: Vec<u32>,
     /// Queues that were empty, the one that was first on top; each once.
     empty: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// For each port: (ready, entry, queue).
-    waiting: Vec<BinaryHeap<Reverse<(Instant, u64, u32)>>>,
+    /// For each port: when its queues are ready.
+    waiting: Vec<Waiting>,
     entries: u64,
     bytes: u64,
 }
@@ -132,7 +154,7 @@ impl Queues {
             recent: Recent::new(limits.span),
             free: Vec::new(),
             empty: BinaryHeap::new(),
-            waiting: vec![BinaryHeap::new(); ports],
+            waiting: vec![Waiting::default(); ports],
             entries: 0,
             bytes: 0,
         }
@@ -166,7 +188,8 @@ impl Queues {
     }
 
     /// Queues `packet` of the flow of `key` for `port`; a new queue has the rate that `initial`
-    /// gives for the number of flows with a queue that have sent to its host lately.
+    /// gives for the number of flows with a queue that have sent to its host lately. Returns
+    /// whether the next packet of the port may leave earlier than before.
     ///
     /// # Errors
     /// Why there is no place.
@@ -176,7 +199,7 @@ impl Queues {
         (packet, port): (Packet, usize),
         initial: impl FnOnce(u16) -> Rate,
         now: Instant,
-    ) -> Result<(), PushError> {
+    ) -> Result<bool, PushError> {
         if self.bytes + packet.wire_bytes() > self.limits.bytes {
             return Err(PushError::Full);
         }
@@ -192,12 +215,14 @@ impl Queues {
         self.recent.count(queue.host, &mut queue.counted, now);
         queue.bytes += packet.wire_bytes();
         queue.packets.push_back(packet);
-        if queue.packets.len() == 1 {
-            queue.port = port;
-            queue.next_at = queue.next_at.max(now);
-            self.file(index, now);
+        if queue.packets.len() > 1 {
+            return Ok(false);
         }
-        Ok(())
+        queue.port = port;
+        queue.next_at = queue.next_at.max(now);
+        let before = self.ready_at(port);
+        self.file(index, now);
+        Ok(self.ready_at(port) < before)
     }
 
     /// The receiver of the flow of `key` has sent `credit` with a rate for its queue. Returns the
@@ -231,42 +256,44 @@ impl Queues {
         }
         if is_changed && !queue.packets.is_empty() {
             queue.next_at = queue.next_at.max(now);
+            self.unfile(index);
             self.file(index, now);
         }
         Some(port)
     }
 
     /// When the next packet for `port` may leave.
+    #[inline]
     pub(super) fn ready_at(&self, port: usize) -> Instant {
-        self.waiting[port].peek().map_or(Instant::FAR_FUTURE, |Reverse((at, _, _))| *at)
+        self.waiting[port].order.first().map_or(Instant::FAR_FUTURE, |first| first.at)
     }
 
-    /// Moves the queue whose turn it is at `port` if its next packet takes another one now, which
-    /// `route` finds; returns that port.
-    pub(super) fn reroute(
+    /// Runs the turn of the queue of `port` that is ready by `now`, if there is one. `route` finds
+    /// the port that a packet takes now. The transmission of a packet that leaves starts at `now`.
+    pub(super) fn take_turn(
         &mut self,
         port: usize,
         now: Instant,
         route: impl FnOnce(&Packet) -> usize,
-    ) -> Option<usize> {
-        let Reverse((at, _, index)) = self.waiting[port].peek().copied()?;
-        let queue = &mut self.queues[index as usize];
-        let to = route(queue.packets.front().filter(|_| at <= now)?);
-        if to == port {
-            return None;
+    ) -> Option<QueueTurn> {
+        let first = self.waiting[port].order.first();
+        let index = first.filter(|first| first.at <= now)?.queue;
+        let to = route(self.queues[index as usize].packets.front()?);
+        if to != port {
+            self.unfile(index);
+            self.queues[index as usize].port = to;
+            self.file(index, now);
+            return Some(QueueTurn::Moves(to));
         }
-        queue.port = to;
-        self.file(index, now);
-        self.drop_old(port);
-        Some(to)
+        let waiting = &mut self.waiting[port];
+        waiting.order.pop();
+        waiting.drop_old(&self.queues);
+        self.pop(index, now).map(QueueTurn::Leaves)
     }
 
-    /// The packet for `port` whose transmission starts at `now`, if one may leave.
-    pub(super) fn pop(&mut self, port: usize, now: Instant) -> Option<Popped> {
-        if self.ready_at(port) > now {
-            return None;
-        }
-        let Reverse((_, _, index)) = self.waiting[port].pop()?;
+    /// Takes a packet that leaves at `now` out of a queue that has no entry any more.
+    #[inline]
+    fn pop(&mut self, index: u32, now: Instant) -> Option<Popped> {
         let least = self.limits.allowance_least;
         let queue = &mut self.queues[index as usize];
         if queue.allowance == 0 {
@@ -286,14 +313,13 @@ impl Queues {
         queue.next_at = (queue.next_at + queue.rate.time_for(Bytes(len))).max(now);
         let popped = Popped { packet, credit: queue.credit.unwrap_or(0), left: queue.bytes, sent };
         self.bytes -= len;
+        queue.entry = 0;
         if queue.packets.is_empty() {
-            queue.entry = 0;
             queue.emptied_at = now;
             if !queue.listed {
                 queue.listed = true;
                 self.empty.push(Reverse((now, index)));
             }
-            self.drop_old(port);
         } else {
             self.file(index, now);
         }
@@ -369,27 +395,47 @@ impl Queues {
         round.0.max(self.limits.allowance_least)
     }
 
-    /// Enters a queue that waits in the heap of its port, at the instant at which it is ready.
+    /// Enters a queue that waits, and has no entry, in the order of its port.
+    #[inline]
     fn file(&mut self, index: u32, now: Instant) {
         self.entries += 1;
         let queue = &mut self.queues[index as usize];
+        debug_assert_eq!(queue.entry, 0, "one entry a queue");
         queue.entry = self.entries;
-        let ready = if queue.allowance > 0 {
+        let at = if queue.allowance > 0 {
             queue.next_at
         } else {
             queue.next_at.max(queue.credit_at + self.limits.rtt * PATIENCE).max(now)
         };
-        let port = queue.port;
-        self.waiting[port].push(Reverse((ready, self.entries, index)));
-        self.drop_old(port);
+        self.waiting[queue.port].order.push(Ready { at, entry: queue.entry, queue: index });
     }
 
-    /// Drops entries that are old from the top of a heap.
-    fn drop_old(&mut self, port: usize) {
-        while let Some(Reverse((_, entry, index))) = self.waiting[port].peek()
-            && self.queues[*index as usize].entry != *entry
+    /// Makes the entry of a queue an old one, if it has any.
+    fn unfile(&mut self, index: u32) {
+        let queue = &mut self.queues[index as usize];
+        if std::mem::take(&mut queue.entry) > 0 {
+            let port = queue.port;
+            self.waiting[port].old += 1;
+            self.waiting[port].drop_old(&self.queues);
+        }
+    }
+}
+
+impl Waiting {
+    /// Drops the first entries as long as they are old, and all old ones once they are the greater
+    /// part: advice can make an entry old whose turn is a minute away.
+    #[inline]
+    fn drop_old(&mut self, queues: &[Queue]) {
+        while self.old > 0
+            && let Some(first) = self.order.first()
+            && queues[first.queue as usize].entry != first.entry
         {
-            self.waiting[port].pop();
+            self.order.pop();
+            self.old -= 1;
+        }
+        if self.old > OLD_MIN && 2 * self.old > self.order.len() {
+            self.order.retain(|ready| queues[ready.queue as usize].entry == ready.entry);
+            self.old = 0;
         }
     }
 }

@@ -2,16 +2,16 @@
 //! one before where these are more.
 //!
 //! Each flow has a record of the span in which it was counted last, so it counts once in each span.
-//! Hosts are kept until they are forgotten by [`Recent::forget_silent`].
-
-use std::collections::BTreeMap;
+//! A count of spans gone by means nothing, so hosts need not be forgotten: there is a place for
+//! each of the network, as far as the highest that a flow has sent to.
 
 use transport::{Duration, HostId, Instant};
 
 /// Flows by their destination host.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
-    hosts: BTreeMap<u32, Count>,
+    /// By the number of the host; 16 bytes each.
+    hosts: Vec<Count>,
     span: Duration,
     /// The span asked for last: its number, and from when until when it is.
     last: (u64, Instant, Instant),
@@ -42,7 +42,7 @@ impl Count {
 impl Recent {
     /// No flows; they are counted over `span`.
     pub(super) const fn new(span: Duration) -> Self {
-        Self { hosts: BTreeMap::new(), span, last: (0, Instant::ZERO, Instant::ZERO) }
+        Self { hosts: Vec::new(), span, last: (0, Instant::ZERO, Instant::ZERO) }
     }
 
     fn span_at(&self, now: Instant) -> u64 {
@@ -62,28 +62,33 @@ impl Recent {
         number
     }
 
-    /// A flow that was counted last in `counted` sends to `host` at `now`. O(1) but once a span.
+    /// A flow that was counted last in `counted` sends to `host` at `now`. O(1).
+    #[inline]
     pub(super) fn count(&mut self, host: HostId, counted: &mut u64, now: Instant) {
         let span = self.pass_to(now);
         if *counted != span {
             *counted = span;
-            let count = self.hosts.entry(host.0).or_default();
-            *count = count.in_span(span);
-            count.now = count.now.saturating_add(1);
+            self.count_in(span, host);
         }
+    }
+
+    /// A flow sends to `host` for the first time in `span`. Allocates up to the highest number of
+    /// an end of the network, and no more.
+    fn count_in(&mut self, span: u64, host: HostId) {
+        let place = host.0 as usize;
+        if place >= self.hosts.len() {
+            self.hosts.resize(place + 1, Count::default());
+        }
+        let count = &mut self.hosts[place];
+        *count = count.in_span(span);
+        count.now = count.now.saturating_add(1);
     }
 
     /// Flows to `host` at `now`.
     pub(super) fn flows_to(&self, host: HostId, now: Instant) -> u16 {
-        let count = self.hosts.get(&host.0).copied().unwrap_or_default();
+        let count = self.hosts.get(host.0 as usize).copied().unwrap_or_default();
         let Count { now, before, .. } = count.in_span(self.span_at(now));
         now.max(before)
-    }
-
-    /// Forgets hosts to which no flow sends at `now`. O(hosts).
-    pub(super) fn forget_silent(&mut self, now: Instant) {
-        let span = self.span_at(now);
-        self.hosts.retain(|_, count| count.span + 1 >= span);
     }
 
     /// Forgets all.

@@ -30,7 +30,7 @@ struct Sender {
 pub(super) struct Senders {
     /// By their keys, as queues are.
     flows: ByKey<Sender>,
-    /// The flows that send to each host of another site. One entry a flow at most.
+    /// The flows that send to each host of another site.
     to: Recent,
     gap: Duration,
     idle: Duration,
@@ -80,7 +80,6 @@ impl Senders {
         if self.flows.len() >= FLOWS_MAX && self.swept_at + self.idle <= now {
             self.swept_at = now;
             self.flows.retain(|_, sender| sender.seen_at + self.idle > now);
-            self.to.forget_silent(now);
         }
         if self.flows.len() < FLOWS_MAX {
             let sender = Sender { host, flow, next_at: now, counted: NEVER, seen_at: now };

@@ -30,11 +30,19 @@ fn us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
+/// The packet that leaves `port` at `now`, if one may.
+fn pop(queues: &mut Queues, port: usize, now: Instant) -> Option<Popped> {
+    match queues.take_turn(port, now, |_| port)? {
+        QueueTurn::Leaves(popped) => Some(popped),
+        QueueTurn::Moves(to) => panic!("moves to port {to}"),
+    }
+}
+
 /// Every departure of port 0 by `until` when the link is always free.
 fn drain(queues: &mut Queues, until: Instant) -> Vec<(Instant, u32)> {
     std::iter::from_fn(|| {
         let at = queues.ready_at(0);
-        let popped = (at <= until).then(|| queues.pop(0, at)).flatten()?;
+        let popped = (at <= until).then(|| pop(queues, 0, at)).flatten()?;
         Some((at, popped.packet.handle))
     })
     .collect()
@@ -56,17 +64,41 @@ fn a_flow_leaves_at_its_rate_in_order_and_stops_no_other() {
     assert_eq!(left, expected);
 }
 
+/// Each slow rate has the queue wait for 8 s, and the fast one that follows for 1 us. Another queue
+/// waits for 1 s.
+#[test]
+fn rates_that_come_and_go_take_no_memory() {
+    let mut queues = Queues::new(limits(), 1, HASH);
+    let (slow, fast) = (Rate::from_bps(1000), Rate::from_gbps(8));
+    for handle in 0..2 {
+        queues.push(Key(2), (packet(handle, 1), 0), |_| Rate::from_bps(8000), us(0)).unwrap();
+    }
+    assert!(pop(&mut queues, 0, us(0)).is_some());
+    for round in 0..2000_u16 {
+        let now = us(2 * u64::from(round));
+        for handle in 0..2 {
+            queues.push(Key(1), (packet(handle, 0), 0), |_| slow, now).unwrap();
+        }
+        queues.advise(Key(1), 2 * round, slow, now);
+        assert!(pop(&mut queues, 0, now).is_some());
+        queues.advise(Key(1), 2 * round + 1, fast, now);
+        assert!(pop(&mut queues, 0, now + Duration::from_us(1)).is_some());
+        assert!(queues.waiting[0].order.len() <= 2 * OLD_MIN + 2, "{round}");
+    }
+    assert!(queues.waiting[0].old <= OLD_MIN);
+}
+
 #[test]
 fn a_queue_that_the_link_kept_waiting_catches_up_by_one_packet() {
     let mut queues = Queues::new(limits(), 1, HASH);
     for handle in 0..4 {
         queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
     }
-    assert!(queues.pop(0, us(5)).is_some());
+    assert!(pop(&mut queues, 0, us(5)).is_some());
     assert_eq!(queues.ready_at(0), us(8));
-    assert!(queues.pop(0, us(100)).is_some());
+    assert!(pop(&mut queues, 0, us(100)).is_some());
     assert_eq!(queues.ready_at(0), us(100), "one at once, no burst");
-    assert!(queues.pop(0, us(100)).is_some());
+    assert!(pop(&mut queues, 0, us(100)).is_some());
     assert_eq!(queues.ready_at(0), us(108));
 }
 
@@ -77,7 +109,7 @@ fn a_higher_rate_ends_the_pace_of_a_lower_one() {
     for handle in 0..3 {
         queues.push(Key(1), (packet(handle, 0), 0), |_| trickle, us(0)).unwrap();
     }
-    assert!(queues.pop(0, us(0)).is_some());
+    assert!(pop(&mut queues, 0, us(0)).is_some());
     assert_eq!(queues.ready_at(0), us(1_000_000), "a packet a second");
     assert_eq!(queues.advise(Key(1), 1, GBPS, us(100)), Some(0));
     assert_eq!(drain(&mut queues, us(200)), [(us(108), 1), (us(116), 2)]);
@@ -92,7 +124,7 @@ fn credits_never_go_back_and_the_first_one_is_any() {
     assert!(queues.advise(Key(1), 39_999, GBPS, us(1)).is_none());
     assert!(queues.advise(Key(1), 65_535, GBPS, us(1)).is_some());
     assert!(queues.advise(Key(1), 1, GBPS, us(1)).is_some(), "wraps");
-    assert_eq!(queues.pop(0, us(1)).unwrap().credit, 1);
+    assert_eq!(pop(&mut queues, 0, us(1)).unwrap().credit, 1);
 }
 
 #[test]
@@ -163,19 +195,36 @@ fn a_queue_whose_turn_it_is_moves_to_the_port_of_its_next_packet() {
         queues.push(Key(1), (packet(handle, 0), 0), |_| GBPS, us(0)).unwrap();
     }
     queues.push(Key(2), (packet(9, 0), 2), |_| GBPS, us(0)).unwrap();
-    assert_eq!(queues.reroute(0, us(0), |_| 0), None, "its way is as before");
-    assert!(queues.pop(0, us(0)).is_some());
-    assert_eq!(queues.reroute(0, us(7), |_| 1), None, "not its turn");
-    assert_eq!(queues.reroute(0, us(8), |packet| packet.handle as usize), Some(1));
+    assert!(pop(&mut queues, 0, us(0)).is_some(), "its way is as before");
+    assert_eq!(queues.take_turn(0, us(7), |_| 1), None, "not its turn");
+    let way = |packet: &Packet| packet.handle as usize;
+    assert_eq!(queues.take_turn(0, us(8), way), Some(QueueTurn::Moves(1)));
     assert_eq!((queues.ready_at(0), queues.ready_at(1)), (Instant::FAR_FUTURE, us(8)));
-    assert_eq!(queues.pop(0, us(8)), None);
-    assert_eq!(queues.pop(1, us(8)).unwrap().packet.handle, 1);
+    assert_eq!(pop(&mut queues, 0, us(8)), None);
+    assert_eq!(pop(&mut queues, 1, us(8)).unwrap().packet.handle, 1);
     // The rate goes on there, and advice finds the queue there.
     assert_eq!(queues.advise(Key(1), 1, Rate::from_gbps(2), us(9)), Some(1));
     assert_eq!(queues.ready_at(1), us(13));
-    assert_eq!(queues.pop(2, us(13)).unwrap().packet.handle, 9, "others stay");
+    assert_eq!(pop(&mut queues, 2, us(13)).unwrap().packet.handle, 9, "others stay");
     let left: Vec<_> = queues.clear().iter().map(|(port, one)| (*port, one.handle)).collect();
     assert_eq!(left, [(1, 2)]);
+}
+
+#[test]
+fn a_packet_is_the_first_of_its_port_where_none_may_leave_before_it() {
+    let mut queues = Queues::new(limits(), 2, HASH);
+    let mut push = |key, port, at| {
+        let pushed = queues.push(Key(key), (packet(0, 0), port), |_| GBPS, us(at));
+        pushed.unwrap()
+    };
+    assert!(push(1, 0, 5), "an idle port");
+    assert!(!push(1, 0, 5), "behind another of its flow");
+    assert!(!push(2, 0, 5), "behind another flow's of this instant");
+    assert!(push(3, 1, 5), "another port");
+    assert!(pop(&mut queues, 0, us(5)).is_some() && pop(&mut queues, 0, us(5)).is_some());
+    // The first flow's next packet has to wait until 13.
+    let first = queues.push(Key(4), (packet(0, 0), 0), |_| GBPS, us(6));
+    assert_eq!((first, queues.ready_at(0)), (Ok(true), us(6)));
 }
 
 proptest! {

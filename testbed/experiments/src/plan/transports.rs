@@ -451,13 +451,13 @@ pub const TRANSPORTS: &[Transport] = &[
     // The network that Zeropod's paper compares its pods with: the same tree, with buffers.
     one_path(
         "dctcp-zeropod",
-        "DCTCP as Zeropod's paper compares with it: queues of 512 KB, one path a flow",
+        "the DCTCP with which Zeropod's paper compares: queues of 512 KB, one path a flow",
         CcKind::Dctcp,
         &[DCTCP_ZEROPOD],
     ),
     Transport {
         name: "dctcp-zeropod-spray",
-        about: "DCTCP as Zeropod's paper compares with it: queues of 512 KB, sprayed",
+        about: "the DCTCP with which Zeropod's paper compares: queues of 512 KB, sprayed",
         cc: CcKind::Dctcp,
         lb: LbKind::Spray,
         sched: SchedKind::RoundRobin,

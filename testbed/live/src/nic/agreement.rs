@@ -2,7 +2,7 @@
 
 use experiments::plan::RunError;
 
-use super::message::{Hello, PROTOCOL};
+use super::message::Hello;
 
 /// Whether all hosts would run the same, in the same words of the protocol.
 ///
@@ -40,32 +40,21 @@ pub(super) fn agree(names: &[String], hellos: &[Hello]) -> Result<(), RunError> 
             return differs("the number of settings", &here, &there);
         }
     }
-    debug_assert!(hellos.iter().all(|hello| hello.protocol == PROTOCOL));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::PROTOCOL;
     use super::*;
-
-    fn hello(host: u32) -> Hello {
-        Hello {
-            protocol: PROTOCOL,
-            version: "1".to_owned(),
-            host,
-            inputs: [("matrix".to_owned(), "m".to_owned())].into(),
-            settings: vec![("mtu".to_owned(), "4096".to_owned())],
-            successor: None,
-        }
-    }
 
     #[test]
     fn what_differs_is_named_with_both_values() {
         let names = ["a", "b"].map(str::to_owned);
         let says = |change: &dyn Fn(&mut Hello)| {
-            let mut other = hello(1);
+            let mut other = Hello::of_test(1);
             change(&mut other);
-            agree(&names, &[hello(0), other]).map_err(|error| error.to_string())
+            agree(&names, &[Hello::of_test(0), other]).map_err(|error| error.to_string())
         };
         assert_eq!(says(&|_| {}), Ok(()));
         let setting = says(&|hello| hello.settings[0].1 = "9000".to_owned()).unwrap_err();

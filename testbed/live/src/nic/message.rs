@@ -146,6 +146,21 @@ pub(super) struct Hello {
     pub(super) successor: Option<SuccessorAddress>,
 }
 
+#[cfg(test)]
+impl Hello {
+    /// What `host` introduces itself with in tests.
+    pub(super) fn of_test(host: u32) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            version: "1".to_owned(),
+            host,
+            inputs: [("matrix".to_owned(), "m".to_owned())].into(),
+            settings: vec![("mtu".to_owned(), "4096".to_owned())],
+            successor: None,
+        }
+    }
+}
+
 /// Where a host listens in case the first host fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SuccessorAddress {

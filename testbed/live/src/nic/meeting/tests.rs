@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{Calibration, TimeScale};
 
-use super::super::message::PROTOCOL;
 use super::*;
 
 /// A port at which nothing listens. It lies below those that the kernel chooses (32768 on), since
@@ -34,23 +33,12 @@ fn network(hosts: u32, port: u16) -> HostsFile {
     HostsFile::read(text.as_bytes(), "hosts.toml").unwrap()
 }
 
-fn hello(host: u32) -> Hello {
-    Hello {
-        protocol: PROTOCOL,
-        version: "1".to_owned(),
-        host,
-        inputs: [("matrix".to_owned(), "m".to_owned())].into(),
-        settings: vec![("mtu".to_owned(), "4096".to_owned())],
-        successor: None,
-    }
-}
-
 fn clock() -> DilatedClock {
     Calibration::measure(CALIBRATION_MIN).unwrap().clock(TimeScale::REAL)
 }
 
 fn open(network: &HostsFile, host: u32, patience: Duration) -> Result<Meeting, RunError> {
-    Meeting::open(network, &hello(host), (clock(), patience), &mut || Ok(()))
+    Meeting::open(network, &Hello::of_test(host), (clock(), patience), &mut || Ok(()))
 }
 
 /// Runs all hosts on threads of their own.
@@ -69,7 +57,7 @@ fn together<T: Send>(hosts: u32, act: impl Fn(Meeting) -> T + Sync) -> Vec<T> {
 #[test]
 fn every_host_gets_every_part_of_every_round() {
     let seen = together(3, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         let (parts, _) = meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let rtts_ps = vec![(meeting.own, 1)];
         let part = RoundPart::Measure(super::super::message::MeasurePart {
@@ -91,7 +79,7 @@ fn every_host_gets_every_part_of_every_round() {
 #[test]
 fn clocks_are_compared_while_the_first_host_waits() {
     let errors = together(2, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let offset = meeting.compare_clocks(&mut || Ok(())).unwrap();
         meeting.gather(Round::Synced, RoundPart::Synced, &mut || Ok(())).unwrap();
@@ -105,7 +93,7 @@ fn clocks_are_compared_while_the_first_host_waits() {
 #[test]
 fn a_host_that_goes_is_named_by_all_others() {
     let ends = together(3, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 1 {
             return "gone".to_owned();
@@ -123,7 +111,7 @@ fn a_host_that_goes_is_named_by_all_others() {
 #[test]
 fn hosts_go_on_without_one_that_fails_during_the_run() {
     let ends = together(4, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         meeting.begin();
         match meeting.own {
@@ -153,7 +141,7 @@ fn hosts_go_on_without_one_that_fails_during_the_run() {
 #[test]
 fn a_part_of_another_kind_than_its_round_is_refused_by_its_hosts_name() {
     let ends = together(3, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         let part = if meeting.own == 1 { RoundPart::Synced } else { RoundPart::Armed };
         let armed = meeting.gather(Round::Armed, part, &mut || Ok(()));
@@ -168,7 +156,7 @@ fn a_part_of_another_kind_than_its_round_is_refused_by_its_hosts_name() {
 /// result has the parts of a round, and the host that leads at its end.
 fn go_on(mut meeting: Meeting, killed: &[u32]) -> Option<(Vec<RoundPart>, u32)> {
     let own = meeting.own;
-    meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+    meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
     meeting.begin();
     if killed.contains(&own) {
         return None;
@@ -201,7 +189,7 @@ fn without_the_first_host_the_next_that_is_there_leads() {
 fn all_get_the_end_that_one_of_them_has() {
     let ends = together(3, |mut meeting| {
         let own = meeting.own;
-        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 0 {
             // The last host alone is notified.
@@ -230,7 +218,7 @@ fn all_get_the_end_that_one_of_them_has() {
 fn a_host_that_one_other_has_lost_is_lost_for_all() {
     let ends = together(4, |mut meeting| {
         let own = meeting.own;
-        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 0 {
             // The last host alone is notified.
@@ -270,7 +258,7 @@ fn lines_out_of_turn(losses: &[u32]) -> Vec<Say> {
 /// to, and leaves. The result has the parts of a round and whether the run is over.
 fn claim(mut meeting: Meeting, from: u32, line: &Say) -> Option<(Vec<RoundPart>, Option<bool>)> {
     let own = meeting.own;
-    meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+    meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
     meeting.begin();
     if own == from {
         meeting.say_all(line).unwrap();
@@ -307,7 +295,7 @@ fn a_host_that_claims_what_it_has_no_say_in_is_lost_and_no_other_is() {
 #[test]
 fn a_host_that_does_not_exist_cannot_be_lost() {
     let ends = together(2, |mut meeting| {
-        meeting.introduce(hello(meeting.own), &mut || Ok(())).unwrap();
+        meeting.introduce(Hello::of_test(meeting.own), &mut || Ok(())).unwrap();
         meeting.begin();
         meeting.note_lost(2, "silent".to_owned());
         let others = [(7, "silent".to_owned()), (0, String::new()), (1, String::new())];
@@ -324,7 +312,7 @@ fn a_host_that_alone_has_lost_the_first_ends_and_the_others_go_on() {
     let over = std::sync::atomic::AtomicBool::new(false);
     let ends = together(3, |mut meeting| {
         let own = meeting.own;
-        meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 2 {
             meeting.connections[0].as_ref().unwrap().close();
@@ -353,7 +341,7 @@ fn a_stranger_is_not_followed_by_the_host_that_leads() {
     let addresses = std::sync::Mutex::new(Vec::new());
     let ends = together(3, |mut meeting| {
         let own = meeting.own;
-        let hellos = meeting.introduce(hello(own), &mut || Ok(())).unwrap();
+        let hellos = meeting.introduce(Hello::of_test(own), &mut || Ok(())).unwrap();
         meeting.begin();
         if own == 0 {
             *addresses.lock().unwrap() = hellos.iter().map(|hello| hello.successor).collect();
@@ -385,7 +373,7 @@ fn a_stranger_is_not_followed_by_the_host_that_leads() {
 fn the_first_host_leaves_last() {
     let last = std::sync::atomic::AtomicBool::new(false);
     together(4, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 3 {
             // The others have said `Bye` and ended their connections by then.
@@ -401,7 +389,7 @@ fn the_first_host_leaves_last() {
 #[test]
 fn a_reason_is_passed_on_to_all_hosts() {
     let ends = together(3, |mut meeting| {
-        let join = RoundPart::Join(hello(meeting.own));
+        let join = RoundPart::Join(Hello::of_test(meeting.own));
         meeting.gather(Round::Join, join, &mut || Ok(())).unwrap();
         if meeting.own == 2 {
             meeting.give_up(&RunError::Environment("no hugepages".to_owned()));
@@ -426,7 +414,7 @@ fn a_host_that_does_not_come_is_named_by_the_first_host_and_a_host_that_comes_na
     thread::scope(|scope| {
         let first = scope.spawn(|| open(&network, 0, Duration::from_s(3)));
         let second = open(&network, 2, Duration::from_s(30)).map(|mut meeting| {
-            meeting.gather(Round::Join, RoundPart::Join(hello(2)), &mut || Ok(()))
+            meeting.gather(Round::Join, RoundPart::Join(Hello::of_test(2)), &mut || Ok(()))
         });
         let [first, second] = [first.join().unwrap().unwrap_err(), second.unwrap().unwrap_err()];
         for error in [first.to_string(), second.to_string()] {
@@ -443,7 +431,7 @@ fn strangers_on_the_control_port_do_not_disturb() {
         let joined = |host| {
             let meeting = open(&network, host, Duration::from_s(60));
             meeting.and_then(|mut meeting| {
-                let join = RoundPart::Join(hello(host));
+                let join = RoundPart::Join(Hello::of_test(host));
                 let parts = meeting.gather(Round::Join, join, &mut || Ok(()));
                 meeting.part();
                 parts.map(|(parts, _)| parts.len())
@@ -460,7 +448,8 @@ fn strangers_on_the_control_port_do_not_disturb() {
             stream.write_all(line).unwrap();
             stream
         };
-        let unknown = Say::Part { round: Round::Join, part: RoundPart::Join(hello(7)) }.line();
+        let unknown =
+            Say::Part { round: Round::Join, part: RoundPart::Join(Hello::of_test(7)) }.line();
         let streams = [&b"GET / HTTP/1.0\r\n\r\n\n"[..], &unknown].map(stranger);
         assert_eq!(joined(1).unwrap(), 2);
         assert_eq!(first.join().unwrap().unwrap(), 2);
@@ -473,7 +462,8 @@ fn a_host_that_leaves_while_others_are_missing_may_come_again() {
     let network = network(3, free_port());
     let join = |host| {
         let mut meeting = open(&network, host, Duration::from_s(60))?;
-        let parts = meeting.gather(Round::Join, RoundPart::Join(hello(host)), &mut || Ok(()));
+        let parts =
+            meeting.gather(Round::Join, RoundPart::Join(Hello::of_test(host)), &mut || Ok(()));
         meeting.part();
         parts.map(|(parts, _)| parts.len())
     };
@@ -481,7 +471,7 @@ fn a_host_that_leaves_while_others_are_missing_may_come_again() {
         let first = scope.spawn(|| join(0));
         // A process that has introduced itself, and ends with an error.
         let mut meeting = open(&network, 1, Duration::from_s(60)).unwrap();
-        let part = RoundPart::Join(hello(1));
+        let part = RoundPart::Join(Hello::of_test(1));
         meeting.say(0, &Say::Part { round: Round::Join, part }).unwrap();
         thread::sleep(2 * RETRY);
         // The first host says why it refuses a second one of that name.
@@ -521,10 +511,11 @@ fn a_stranger_that_sends_a_byte_now_and_then_holds_the_first_host_no_longer_than
         assert!(end.contains("`h1`") && end.contains("did not connect"), "{end}");
         // The user's interrupt is not held up either.
         let mut asked = 0;
-        let ended = Meeting::open(&network, &hello(0), (clock, Duration::from_s(60)), &mut || {
-            asked += 1;
-            if asked < 20 { Ok(()) } else { Err(RunError::Environment("^C".to_owned())) }
-        });
+        let ended =
+            Meeting::open(&network, &Hello::of_test(0), (clock, Duration::from_s(60)), &mut || {
+                asked += 1;
+                if asked < 20 { Ok(()) } else { Err(RunError::Environment("^C".to_owned())) }
+            });
         assert_eq!(
             ended.unwrap_err().to_string(),
             RunError::Environment("^C".to_owned()).to_string()

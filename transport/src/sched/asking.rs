@@ -12,6 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::sched::SchedSetup;
+use crate::sched::place_queue::PlaceQueue;
 use crate::time::{Duration, Instant};
 use crate::timer::{TimerHandle, Wheel};
 use crate::units::FlowId;
@@ -25,8 +26,6 @@ struct Question {
     ask_at: Option<Instant>,
     /// The timer of the next question, no later than `ask_at`.
     timer: Option<(Instant, TimerHandle)>,
-    /// Whether a REQUEST waits to leave.
-    in_outbox: bool,
     /// Requests in a row; the back-off follows from them.
     asked: u8,
     /// How many of the latest requests in a row had no answer of any kind.
@@ -39,7 +38,6 @@ const VACANT: Question = Question {
     id: FlowId::UNKNOWN,
     ask_at: None,
     timer: None,
-    in_outbox: false,
     asked: 0,
     unanswered: 0,
     silent_since: Instant::ZERO,
@@ -51,7 +49,7 @@ pub(super) struct Asking {
     /// The questions of outgoing flows, by slab index.
     questions: Vec<Question>,
     timers: Wheel<FlowId>,
-    outbox: VecDeque<FlowId>,
+    outbox: PlaceQueue,
     given_up: VecDeque<FlowId>,
     rto: Duration,
     backoff_max: u8,
@@ -68,7 +66,7 @@ impl Asking {
         Self {
             questions: vec![VACANT; flows],
             timers: Wheel::new(TIMER_TICK, flows),
-            outbox: VecDeque::with_capacity(flows + 1),
+            outbox: PlaceQueue::new(flows),
             given_up: VecDeque::with_capacity(flows + 1),
             rto: setup.rto,
             backoff_max: setup.backoff_max,
@@ -81,8 +79,7 @@ impl Asking {
     /// there too.
     pub(super) fn open(&mut self, flow: FlowId) {
         let question = &mut self.questions[flow.index()];
-        let Question { timer, in_outbox, .. } = *question;
-        *question = Question { id: flow, timer, in_outbox, ..VACANT };
+        *question = Question { id: flow, timer: question.timer, ..VACANT };
     }
 
     /// Whether the flow waits.
@@ -109,11 +106,7 @@ impl Asking {
 
     /// The flow is to send a REQUEST now.
     pub(super) fn ask(&mut self, flow: FlowId) {
-        let question = &mut self.questions[flow.index()];
-        if !question.in_outbox {
-            question.in_outbox = true;
-            self.outbox.push_back(flow);
-        }
+        self.outbox.push(flow.index());
     }
 
     /// The receiver has answered; `served` when it gave what was asked for.
@@ -134,9 +127,7 @@ impl Asking {
 
     /// The next flow that sends a REQUEST now.
     pub(super) fn next_request(&mut self) -> Option<FlowId> {
-        let question = &mut self.questions[self.outbox.pop_front()?.index()];
-        question.in_outbox = false;
-        Some(question.id)
+        Some(self.questions[self.outbox.pop()?].id)
     }
 
     pub(super) fn next_given_up(&mut self) -> Option<FlowId> {

@@ -24,6 +24,7 @@
 
 mod asking;
 mod least;
+mod place_queue;
 pub mod roles;
 mod tokens;
 

@@ -1,9 +1,9 @@
 //! The receiving side: one queue of flows that need credit, and the pace at which it is given.
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::sched::place_queue::PlaceQueue;
 use crate::sched::{Arrival, SchedSetup};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant, Rate};
@@ -26,11 +26,6 @@ struct Need {
     granted: Credit,
     /// Trimmed wire bytes, served before other flows' demand, 0..=`target - granted`.
     urgent: u32,
-    /// Whether the flow is in the queue of its class, once.
-    in_urgent: bool,
-    in_queue: bool,
-    /// Whether a CREDIT to the flow waits to leave.
-    in_outbox: bool,
 }
 
 const VACANT: Need = Need {
@@ -41,9 +36,6 @@ const VACANT: Need = Need {
     target: Credit::START,
     granted: Credit::START,
     urgent: 0,
-    in_urgent: false,
-    in_queue: false,
-    in_outbox: false,
 };
 
 impl Need {
@@ -59,9 +51,10 @@ pub(super) struct Giver {
     /// Demands and credit of flows by slab index.
     needs: Vec<Need>,
     /// Flows with trimmed segments: served first.
-    urgent: VecDeque<FlowId>,
-    queue: VecDeque<FlowId>,
-    outbox: VecDeque<FlowId>,
+    urgent: PlaceQueue,
+    queue: PlaceQueue,
+    /// Flows to which a CREDIT is to leave.
+    outbox: PlaceQueue,
     /// When segments for all credit given so far will have arrived, at the rate of the link; no
     /// more credit is given before.
     next_at: Instant,
@@ -81,9 +74,9 @@ impl Giver {
         let quantum = segment.saturating_mul(u32::from(params.quantum));
         Self {
             needs: vec![VACANT; flows],
-            urgent: VecDeque::with_capacity(flows + 1),
-            queue: VecDeque::with_capacity(flows + 1),
-            outbox: VecDeque::with_capacity(flows + 1),
+            urgent: PlaceQueue::new(flows),
+            queue: PlaceQueue::new(flows),
+            outbox: PlaceQueue::new(flows),
             next_at: Instant::ZERO,
             rate: Rate::from_bps(bps.max(1)),
             quantum,
@@ -95,7 +88,7 @@ impl Giver {
     pub(super) fn on_arrival(&mut self, flow: FlowId, arrival: &Arrival<'_>, now: Instant) {
         let need = &mut self.needs[flow.index()];
         if need.id != flow {
-            need.restart(flow, arrival.from, arrival.src_flow);
+            *need = Need { id: flow, from: arrival.from, src_flow: arrival.src_flow, ..VACANT };
         }
         need.ev = arrival.ev;
         if let Some(demand) = arrival.data.demand {
@@ -121,14 +114,11 @@ impl Giver {
     ) {
         let need = &mut self.needs[flow.index()];
         if need.id != flow {
-            need.restart(flow, from, request.src_flow);
+            *need = Need { id: flow, from, src_flow: request.src_flow, ..VACANT };
         }
         need.ev = ev;
         need.raise(request.upto);
-        if !need.in_outbox {
-            need.in_outbox = true;
-            self.outbox.push_back(flow);
-        }
+        self.outbox.push(flow.index());
         self.want(flow, now);
     }
 
@@ -147,23 +137,19 @@ impl Giver {
             // Credit that was not given while no flow needed any cannot be given later.
             self.next_at = self.next_at.max(now);
         }
-        self.enqueue(flow);
+        self.enqueue(flow.index());
         self.give(now);
     }
 
-    fn enqueue(&mut self, flow: FlowId) {
-        let need = &mut self.needs[flow.index()];
+    fn enqueue(&mut self, index: usize) {
+        let need = &self.needs[index];
         if need.wanted() == 0 {
             return;
         }
-        if need.urgent > 0 && !need.in_urgent {
-            need.in_urgent = true;
-            self.urgent.push_back(flow);
+        if need.urgent > 0 {
+            self.urgent.push(index);
         }
-        if !need.in_queue {
-            need.in_queue = true;
-            self.queue.push_back(flow);
-        }
+        self.queue.push(index);
     }
 
     /// Gives the credit that is due by `now`: at most the bytes that the link carries in `lag_max`,
@@ -177,31 +163,23 @@ impl Giver {
             let amount = need.wanted().min(self.quantum);
             need.granted = need.granted.plus(amount);
             need.urgent = need.urgent.saturating_sub(amount).min(need.wanted());
-            let (flow, in_outbox) = (need.id, need.in_outbox);
-            need.in_outbox = true;
-            if !in_outbox {
-                self.outbox.push_back(flow);
-            }
+            self.outbox.push(index);
             self.next_at += self.rate.time_for(Bytes(u64::from(amount)));
-            self.enqueue(flow);
+            self.enqueue(index);
         }
     }
 
     /// Takes the flow whose turn it is out of its queue; `None` when no flow needs credit. Bounded
     /// by the queues' lengths: each round takes one entry out.
     fn next_turn(&mut self) -> Option<usize> {
-        while let Some(flow) = self.urgent.pop_front() {
-            let need = &mut self.needs[flow.index()];
-            need.in_urgent = false;
-            if need.urgent > 0 {
-                return Some(flow.index());
+        while let Some(index) = self.urgent.pop() {
+            if self.needs[index].urgent > 0 {
+                return Some(index);
             }
         }
-        while let Some(flow) = self.queue.pop_front() {
-            let need = &mut self.needs[flow.index()];
-            need.in_queue = false;
-            if need.wanted() > 0 {
-                return Some(flow.index());
+        while let Some(index) = self.queue.pop() {
+            if self.needs[index].wanted() > 0 {
+                return Some(index);
             }
         }
         None
@@ -216,9 +194,8 @@ impl Giver {
     #[inline(never)]
     pub(super) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
         while out.room() > 0 {
-            let Some(flow) = self.outbox.pop_front() else { return };
-            let need = &mut self.needs[flow.index()];
-            need.in_outbox = false;
+            let Some(index) = self.outbox.pop() else { return };
+            let need = &self.needs[index];
             if need.id == FlowId::UNKNOWN {
                 continue;
             }
@@ -236,16 +213,6 @@ impl Giver {
 }
 
 impl Need {
-    /// Gives the place to another flow, which stays in the same queues, because queues name places.
-    fn restart(&mut self, id: FlowId, from: HostId, src_flow: FlowId) {
-        *self = Self { id, from, src_flow, ..VACANT }.standing_as(self);
-    }
-
-    fn standing_as(self, before: &Self) -> Self {
-        let Self { in_urgent, in_queue, in_outbox, .. } = *before;
-        Self { in_urgent, in_queue, in_outbox, ..self }
-    }
-
     /// Raises the flow's demand to `demand`. A lower demand changes nothing, because packets
     /// overtake each other.
     fn raise(&mut self, demand: Credit) {

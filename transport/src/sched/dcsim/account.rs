@@ -37,12 +37,8 @@ pub(super) struct Account {
     pub(super) limit: u32,
     /// The place of this account in the slab is in `resting`.
     pub(super) listed: bool,
-    /// The place of this account in the slab is in `tails`.
-    pub(super) tailed: bool,
     /// SIM-ACKs have come since `silent_since`, all too late.
     pub(super) late: bool,
-    /// The place of this account in the slab is in `copying`.
-    pub(super) copies: bool,
     /// Segments that may still leave as copies.
     pub(super) unasked: u32,
     /// The longest round trip of a segment that meets no long queue.
@@ -61,9 +57,7 @@ pub(super) const VACANT: Account = Account {
     silent_since: None,
     limit: UNLIMITED,
     listed: false,
-    tailed: false,
     late: false,
-    copies: false,
     unasked: 0,
     rtt_most: Duration::MAX,
     delayed: false,

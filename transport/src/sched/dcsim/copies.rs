@@ -6,10 +6,9 @@
 //! until it is acknowledged. So copies that switches drop cost no timeout.
 //= dcsim#4.2
 
-use alloc::collections::VecDeque;
-
 use super::account::Account;
 use crate::sched::Backlog;
+use crate::sched::place_queue::PlaceQueue;
 use crate::time::Instant;
 use crate::units::{Bytes, FlowId};
 
@@ -19,7 +18,7 @@ pub(super) struct Copies {
     /// Copies that a flow may send after it opened, or was idle.
     most: u32,
     /// Slab indices of flows that may send copies, in turn; each at most once.
-    turns: VecDeque<u32>,
+    turns: PlaceQueue,
     /// Since when `turns` has not been empty.
     since: Instant,
     /// The flow that was to send a copy last, until the copy leaves.
@@ -28,7 +27,7 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn new(most: u32, flows: usize) -> Self {
-        let turns = VecDeque::with_capacity(if most > 0 { flows } else { 0 });
+        let turns = PlaceQueue::new(if most > 0 { flows } else { 0 });
         Self { most, turns, since: Instant::ZERO, offered: None }
     }
 
@@ -60,26 +59,20 @@ impl Copies {
         if backlog.segments == 0 && backlog.in_flight == Bytes::ZERO {
             account.unasked = self.most;
         }
-        if account.waiting > before && account.unasked > 0 && !account.copies {
+        if account.waiting > before && account.unasked > 0 {
             if self.turns.is_empty() {
                 self.since = now;
             }
-            self.push(account);
+            self.turns.push(account.id.index());
         }
-    }
-
-    fn push(&mut self, account: &mut Account) {
-        account.copies = true;
-        self.turns.push_back(u32::try_from(account.id.index()).unwrap_or(u32::MAX));
     }
 
     /// The flow whose turn it is.
     #[inline]
-    pub(super) fn next(&mut self, accounts: &mut [Account]) -> Option<FlowId> {
+    pub(super) fn next(&mut self, accounts: &[Account]) -> Option<FlowId> {
         // Bounded: each turn takes a flow out.
-        while let Some(index) = self.turns.pop_front() {
-            let account = &mut accounts[index as usize];
-            account.copies = false;
+        while let Some(index) = self.turns.pop() {
+            let account = &accounts[index];
             if account.unasked > 0 && account.waiting > 0 {
                 self.offered = Some(account.id);
                 return self.offered;
@@ -94,7 +87,7 @@ impl Copies {
         let account = accounts.get_mut(flow.index()).filter(|account| account.id == flow)?;
         account.unasked -= 1;
         if account.unasked > 0 {
-            self.push(account);
+            self.turns.push(flow.index());
         }
         Some(self.since)
     }

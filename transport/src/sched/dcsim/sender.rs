@@ -33,6 +33,7 @@ use super::records::{Record, Records, Refused, State};
 use super::turns::Turns;
 use crate::path::Path;
 use crate::rng::Rng;
+use crate::sched::place_queue::PlaceQueue;
 use crate::sched::{Backlog, Label};
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, EntropyValue, FlowId, HostId};
@@ -79,7 +80,7 @@ pub(super) struct Sender {
     /// Whether flows near their end may have two SIMs for each segment.
     tail: bool,
     /// Slab indices of flows near their end that lack second SIMs; each at most once.
-    tails: VecDeque<u32>,
+    tails: PlaceQueue,
     bind: Bind,
     drain: Drain,
     /// Tokens of lost SIMs are given back while fewer DATAs than this wait for the line.
@@ -122,7 +123,7 @@ impl Sender {
             most,
             per_sim: constants.per_sim,
             tail: params.tail,
-            tails: VecDeque::with_capacity(if params.tail { flows } else { 0 }),
+            tails: PlaceQueue::new(if params.tail { flows } else { 0 }),
             bind: params.bind,
             drain: Drain::new(constants.drain),
             refund: params.refund.into(),
@@ -135,9 +136,9 @@ impl Sender {
 
     pub(super) fn on_open(&mut self, flow: FlowId, peer: HostId, path: &Path, label: Label) {
         let account = &mut self.accounts[flow.index()];
-        let Account { listed, tailed, copies, .. } = *account;
+        let listed = account.listed;
         let (unasked, rtt_most) = (self.copies.most(), self.drain.rtt_most(path));
-        *account = Account { id: flow, peer, listed, tailed, copies, unasked, rtt_most, ..VACANT };
+        *account = Account { id: flow, peer, listed, unasked, rtt_most, ..VACANT };
         self.turns.open(flow.index(), label);
         self.ports.open(flow.index());
     }
@@ -192,13 +193,12 @@ impl Sender {
     /// Puts the flow at `index` in the queue for its turns, or in that of flows near their end.
     #[inline]
     fn enqueue(&mut self, index: usize) {
-        let account = &mut self.accounts[index];
+        let account = &self.accounts[index];
         let lacking = account.lacking(self.per_sim);
         if lacking > 0 {
             self.turns.push(index, lacking);
-        } else if self.tail && !account.tailed && account.lacking_at_tail(self.per_sim) > 0 {
-            account.tailed = true;
-            self.tails.push_back(u32::try_from(index).unwrap_or(u32::MAX));
+        } else if self.tail && account.lacking_at_tail(self.per_sim) > 0 {
+            self.tails.push(index);
         }
     }
 
@@ -213,11 +213,9 @@ impl Sender {
                 return Some((index, false));
             }
         }
-        while let Some(index) = self.tails.pop_front() {
-            let account = &mut self.accounts[index as usize];
-            account.tailed = false;
-            if account.lacking_at_tail(self.per_sim) > 0 {
-                return Some((index as usize, true));
+        while let Some(index) = self.tails.pop() {
+            if self.accounts[index].lacking_at_tail(self.per_sim) > 0 {
+                return Some((index, true));
             }
         }
         None

@@ -1,11 +1,11 @@
 //! The receiving side: what each flow needs, the tokens sent to it, and which of them are gone.
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{AHEAD_MAX, TokenReport};
 use crate::rng::Rng;
+use crate::sched::place_queue::PlaceQueue;
 use crate::sched::{Arrival, SchedSetup};
 use crate::segment::{Burst, PayloadRef, TxSegment};
 use crate::time::{Duration, Instant};
@@ -38,7 +38,6 @@ struct Need {
     sent_at: Instant,
     /// How often in a row tokens were taken for dead.
     silent: u8,
-    in_outbox: bool,
     /// Decides between flows with as many segments left.
     tie: u32,
 }
@@ -55,7 +54,6 @@ const VACANT: Need = Need {
     left: 0,
     sent_at: Instant::ZERO,
     silent: 0,
-    in_outbox: false,
     tie: 0,
 };
 
@@ -110,7 +108,8 @@ impl Need {
 pub(in crate::sched) struct Issuer {
     /// The needs of incoming flows, by slab index.
     needs: Vec<Need>,
-    outbox: VecDeque<FlowId>,
+    /// Flows to which a CREDIT is to leave.
+    outbox: PlaceQueue,
     /// Silence of the sender after which tokens are taken for dead.
     timeout: Duration,
     /// How many tokens of a full window count as dead in each timeout, at most the whole window.
@@ -125,7 +124,7 @@ impl Issuer {
         let flows = setup.rx_flows_max as usize;
         Self {
             needs: vec![VACANT; flows],
-            outbox: VecDeque::with_capacity(flows + 1),
+            outbox: PlaceQueue::new(flows),
             timeout,
             retry,
             rng: setup.rng.fork("tokens.issuer", setup.host.0.into()),
@@ -136,8 +135,8 @@ impl Issuer {
     fn place(&mut self, flow: FlowId, from: HostId, src_flow: FlowId) -> &mut Need {
         let need = &mut self.needs[flow.index()];
         if need.id != flow {
-            let (in_outbox, tie) = (need.in_outbox, self.rng.next_u32());
-            *need = Need { id: flow, from, src_flow, in_outbox, tie, ..VACANT };
+            let tie = self.rng.next_u32();
+            *need = Need { id: flow, from, src_flow, tie, ..VACANT };
         }
         need
     }
@@ -168,7 +167,7 @@ impl Issuer {
             need.needs = 0;
         }
         need.take(report);
-        self.answer(flow.index());
+        self.outbox.push(flow.index());
         true
     }
 
@@ -181,7 +180,7 @@ impl Issuer {
     pub(in crate::sched) fn on_forgotten(&mut self, flow: FlowId) {
         let need = &mut self.needs[flow.index()];
         if need.id == flow {
-            *need = Need { in_outbox: need.in_outbox, ..VACANT };
+            *need = VACANT;
         }
     }
 
@@ -249,7 +248,7 @@ impl Issuer {
         }
         need.sent_at = now;
         let flow = need.id;
-        self.answer(index);
+        self.outbox.push(index);
         flow
     }
 
@@ -271,20 +270,10 @@ impl Issuer {
         (flow, tokens)
     }
 
-    /// A CREDIT is to leave.
-    fn answer(&mut self, index: usize) {
-        let need = &mut self.needs[index];
-        if !need.in_outbox {
-            need.in_outbox = true;
-            self.outbox.push_back(need.id);
-        }
-    }
-
     pub(in crate::sched) fn poll_control(&mut self, out: &mut Burst<TxSegment>) {
         while out.room() > 0 {
-            let Some(flow) = self.outbox.pop_front() else { return };
-            let need = &mut self.needs[flow.index()];
-            need.in_outbox = false;
+            let Some(index) = self.outbox.pop() else { return };
+            let need = &self.needs[index];
             if need.id == FlowId::UNKNOWN {
                 continue;
             }

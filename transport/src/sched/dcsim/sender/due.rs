@@ -30,7 +30,7 @@ impl Sender {
     /// The flow that may send a copy next, and the copy's path.
     #[inline]
     pub(in crate::sched::dcsim) fn next_copy(&mut self) -> Option<(FlowId, EntropyValue)> {
-        let flow = self.copies.next(&mut self.accounts)?;
+        let flow = self.copies.next(&self.accounts)?;
         Some((flow, SourcePorts::any(&mut self.rng)))
     }
 

@@ -10,7 +10,7 @@ use transport::{Duration, HostId, Instant, Rng};
 use transport_dpdk::{DevicePort, Mbuf, MbufBurst, Pool};
 
 use super::stations::Stations;
-use crate::switching::{MbufFrames, MbufSlab, described, edit, with_head};
+use crate::switching::{MbufFrames, MbufQueue, MbufSlab, described, edit, with_head};
 
 /// Frames that wait for a device's descriptors before they are dropped.
 const WAITING_MAX: usize = 4096;
@@ -39,11 +39,10 @@ pub(super) struct BridgeCounts {
 
 /// A device and what waits for it.
 #[derive(Debug)]
-struct DeviceQueue {
+struct DeviceLine {
     /// `None` while the process at its other end is gone.
     port: Option<DevicePort>,
-    next: MbufBurst,
-    more: VecDeque<Mbuf>,
+    waiting: MbufQueue,
 }
 
 /// Foreign frames on the emulated way to other sites, which do not pass the network. They hold
@@ -92,7 +91,7 @@ pub(crate) struct Bridge {
     network: Network,
     stations: Stations,
     /// The LAN devices, then the WAN device.
-    lines: Vec<DeviceQueue>,
+    lines: Vec<DeviceLine>,
     /// Frames on the emulated way to other sites, in the order of the instants at which they leave
     /// by the WAN device.
     under_way: VecDeque<(Instant, Mbuf)>,
@@ -118,8 +117,7 @@ impl Bridge {
         pool: Arc<Pool>,
         rng: Rng,
     ) -> Self {
-        let line =
-            |port| DeviceQueue { port: Some(port), next: MbufBurst::new(), more: VecDeque::new() };
+        let line = |port| DeviceLine { port: Some(port), waiting: MbufQueue::default() };
         Self {
             network,
             stations,
@@ -270,13 +268,8 @@ impl Bridge {
     #[inline]
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
         let line = &mut self.lines[line];
-        if line.port.is_none() || line.more.len() >= WAITING_MAX {
+        if line.port.is_none() || !line.waiting.push(mbuf, WAITING_MAX) {
             self.counts.device_full += 1;
-        } else if line.more.is_empty() && line.next.room() > 0 {
-            // There is room, so the push cannot fail.
-            drop(line.next.push(mbuf));
-        } else {
-            line.more.push_back(mbuf);
         }
     }
 
@@ -285,23 +278,9 @@ impl Bridge {
         let mut any = false;
         for line in &mut self.lines {
             let Some(port) = &mut line.port else { continue };
-            loop {
-                while line.next.room() > 0
-                    && let Some(mbuf) = line.more.pop_front()
-                {
-                    // There is room, so the push cannot fail.
-                    drop(line.next.push(mbuf));
-                }
-                if line.next.is_empty() {
-                    break;
-                }
-                let sent = port.tx_burst(&mut line.next);
-                self.counts.sent += sent as u64;
-                any |= sent > 0;
-                if !line.next.is_empty() {
-                    break;
-                }
-            }
+            let sent = line.waiting.send(|burst| port.tx_burst(burst));
+            self.counts.sent += sent;
+            any |= sent > 0;
         }
         any
     }
@@ -314,9 +293,7 @@ impl Bridge {
     /// Takes a device out; frames that wait for it are dropped.
     pub(super) fn take_out(&mut self, line: usize) {
         let line = &mut self.lines[line];
-        self.counts.device_full += (line.next.len() + line.more.len()) as u64;
-        line.more.clear();
-        line.next.clear();
+        self.counts.device_full += line.waiting.clear();
         line.port = None;
     }
 

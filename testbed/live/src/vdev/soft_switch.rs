@@ -16,7 +16,6 @@
 //! Frames that are no packets of Headrace (a kernel's own frames on a TAP) are counted and freed.
 //! Nothing here allocates after the first packets.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fabric::{Network, Output, Packet};
@@ -26,7 +25,7 @@ use transport::wire::addressing::Addressing;
 use transport::{HostId, Instant, Rng};
 use transport_dpdk::{LinkEnd, Mbuf, MbufBurst, Pool, TimestampField};
 
-use crate::switching::{MbufFrames, MbufSlab, describe, edit, ranked, sized};
+use crate::switching::{MbufFrames, MbufQueue, MbufSlab, describe, edit, ranked, sized};
 
 /// Counters of the soft switch itself; the network counts the rest. Packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,19 +44,13 @@ pub(super) struct SwitchCounts {
     pub(super) slot_missed: u64,
 }
 
-/// Packets on their way to one host.
-#[derive(Debug, Default)]
-struct Outbox {
-    next: MbufBurst,
-    more: VecDeque<Mbuf>,
-}
-
 /// The switch with its ends of all links.
 #[derive(Debug)]
 pub(super) struct SoftSwitch {
     network: Network,
     ends: Vec<LinkEnd>,
-    outboxes: Vec<Outbox>,
+    /// Packets on their way to each host.
+    waiting: Vec<MbufQueue>,
     packets: MbufSlab,
     pool: Arc<Pool>,
     stamp: TimestampField,
@@ -93,7 +86,7 @@ impl SoftSwitch {
         rng: Rng,
     ) -> Self {
         Self {
-            outboxes: ends.iter().map(|_| Outbox::default()).collect(),
+            waiting: ends.iter().map(|_| MbufQueue::default()).collect(),
             packets: MbufSlab::default(),
             burst: MbufBurst::new(),
             out: Vec::new(),
@@ -207,36 +200,20 @@ impl SoftSwitch {
             self.counts.no_buffer += 1;
             return;
         };
-        let Some(outbox) = self.outboxes.get_mut(host.0 as usize) else { return };
-        if outbox.more.len() >= self.waiting_max {
-            self.counts.host_queue_full += 1;
-            return;
-        }
+        let Some(waiting) = self.waiting.get_mut(host.0 as usize) else { return };
         self.stamp.set(&mut mbuf, at.as_ps());
-        outbox.more.push_back(mbuf);
+        if !waiting.push(mbuf, self.waiting_max) {
+            self.counts.host_queue_full += 1;
+        }
     }
 
     /// Gives the hosts what their links take.
     fn send(&mut self) -> bool {
         let mut any = false;
-        for (end, outbox) in self.ends.iter_mut().zip(&mut self.outboxes) {
-            loop {
-                while outbox.next.room() > 0
-                    && let Some(mbuf) = outbox.more.pop_front()
-                {
-                    // There is room, so the push cannot fail.
-                    drop(outbox.next.push(mbuf));
-                }
-                if outbox.next.is_empty() {
-                    break;
-                }
-                let sent = end.tx_burst(&mut outbox.next);
-                self.counts.sent += sent as u64;
-                any |= sent > 0;
-                if !outbox.next.is_empty() {
-                    break;
-                }
-            }
+        for (end, waiting) in self.ends.iter_mut().zip(&mut self.waiting) {
+            let sent = waiting.send(|burst| end.tx_burst(burst));
+            self.counts.sent += sent;
+            any |= sent > 0;
         }
         any
     }
@@ -263,6 +240,6 @@ impl SoftSwitch {
 
     /// Packets that have left the network and wait for room on a host's link.
     pub(super) fn waiting(&self) -> u64 {
-        self.outboxes.iter().map(|outbox| (outbox.next.len() + outbox.more.len()) as u64).sum()
+        self.waiting.iter().map(MbufQueue::len).sum()
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct MatrixOrder {
     seed: u64,
     start: Duration,
     output: Option<PathBuf>,
-    /// (parameter, value) as given.
-    parameters: Vec<(String, String)>,
+    /// (parameter, value, flag) as given.
+    parameters: Vec<(&'static str, String, &'static str)>,
 }
 
 /// A second spelling of a parameter: its name, the parameter, and the unit that its value lacks.
@@ -51,8 +51,11 @@ pub(crate) fn rng(seed: u64) -> Rng {
 /// # Errors
 /// When the parameters do not fit, or the file cannot be written.
 pub(crate) fn run(order: &MatrixOrder, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let pairs = order.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let workload = by_name(&order.workload, &Params::from_pairs(pairs))?;
+    let mut params = Params::from_pairs([]);
+    for (name, value, flag) in &order.parameters {
+        params.push_flag(name, value, &flag.replace('_', "-"));
+    }
+    let workload = by_name(&order.workload, &params)?;
     let Some(streamed) = workload.streamed() else {
         let matrix = make(&*workload, order)?;
         let flows = matrix.flows.len() as u64;
@@ -231,7 +234,7 @@ impl FromArgMatches for MatrixOrder {
         let own = own.iter().map(|parameter| (parameter.name, parameter.name, ""));
         let parameters = own
             .chain(SPELLINGS)
-            .filter_map(|(id, name, unit)| Some((name.to_owned(), format!("{}{unit}", given(id)?))))
+            .filter_map(|(id, name, unit)| Some((name, format!("{}{unit}", given(id)?), id)))
             .collect();
         Ok(Self {
             workload: name.to_owned(),

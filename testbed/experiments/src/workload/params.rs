@@ -25,8 +25,8 @@ pub struct Parameter {
 /// Values by name, each with its place.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
-    /// The name of the source in errors.
-    file: String,
+    /// The name of the source in errors; `None` where each parameter is a flag of its own.
+    file: Option<String>,
     /// The folder from which relative paths start.
     base: PathBuf,
     entries: Vec<Entry>,
@@ -36,6 +36,8 @@ pub struct Params {
 struct Entry {
     name: String,
     value: String,
+    /// The flag that has the value, where it is not that of the name.
+    flag: Option<String>,
     line: u32,
     column: u32,
 }
@@ -59,12 +61,12 @@ impl Params {
     /// No parameters yet; `file` is what errors call the source, relative paths start at `base`.
     #[must_use]
     pub fn new(file: &str, base: impl Into<PathBuf>) -> Self {
-        Self { file: file.to_owned(), base: base.into(), entries: Vec::new() }
+        Self { file: Some(file.to_owned()), base: base.into(), entries: Vec::new() }
     }
 
-    /// Parameters of a command line: `-` and `_` in names are the same.
+    /// Parameters that are flags of a command line: `-` and `_` in names are the same.
     pub fn from_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut params = Self::new("command line", ".");
+        let mut params = Self { base: ".".into(), ..Self::default() };
         for (name, value) in pairs {
             params.push(name, value, 0, 0);
         }
@@ -76,7 +78,16 @@ impl Params {
     pub fn push(&mut self, name: &str, value: &str, line: u32, column: u32) {
         let name = name.replace('-', "_");
         self.entries.retain(|entry| entry.name != name);
-        self.entries.push(Entry { name, value: value.to_owned(), line, column });
+        self.entries.push(Entry { name, value: value.to_owned(), flag: None, line, column });
+    }
+
+    /// Adds a parameter that a flag of another name gives, which stands in errors. The last of a
+    /// name counts.
+    pub fn push_flag(&mut self, name: &str, value: &str, flag: &str) {
+        self.push(name, value, 0, 0);
+        if let Some(pushed) = self.entries.last_mut() {
+            pushed.flag = Some(format!("--{flag}"));
+        }
     }
 
     /// Whether a parameter of that name is there.
@@ -99,12 +110,11 @@ impl Params {
         let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
         match self.entries.iter().find(|entry| !names.contains(&entry.name.as_str())) {
             None => Ok(()),
-            Some(entry) => Err(InputError::new(
-                format!("parameter `{}`", entry.name),
-                "a parameter of this workload",
-            )
-            .at(&self.file, entry.line, entry.column)
-            .help(did_you_mean(&entry.name, &names))),
+            Some(Entry { name, .. }) => {
+                let found = format!("parameter `{name}`");
+                let error = self.error(name, &found, "a parameter of this workload");
+                Err(error.help(did_you_mean(name, &names)))
+            }
         }
     }
 
@@ -227,17 +237,20 @@ impl Params {
         Cdf::read_path(&path)
     }
 
-    /// An error at the parameter `name`, or without a line when it was not given.
+    /// An error at the place of the parameter `name`: its line, its flag, or the source alone where
+    /// a file does not have it.
     #[must_use]
     pub fn error(&self, name: &str, found: &str, expected: &str) -> InputError {
         self.place(name).error(found, expected)
     }
 
-    /// Where the parameter `name` stands; without a line when it was not given.
+    /// Where the parameter `name` stands: in a line, which is 0 when it was not given, or its flag.
     pub(super) fn place(&self, name: &str) -> ParamPlace {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         let (line, column) = entry.map_or((0, 0), |entry| (entry.line, entry.column));
-        ParamPlace { file: self.file.clone(), line, column }
+        let written = entry.and_then(|entry| entry.flag.clone()).or_else(|| self.file.clone());
+        let flag = || format!("--{}", name.replace('_', "-"));
+        ParamPlace { file: written.unwrap_or_else(flag), line, column }
     }
 
     fn parsed<T>(
@@ -292,5 +305,16 @@ mod tests {
         let known = [Parameter { name: "degree", about: "" }];
         let error = params.expect_only(&known).unwrap_err();
         assert!(error.help.contains("did you mean `degree`"), "{error}");
+    }
+
+    #[test]
+    fn a_flag_is_the_place_of_its_value() {
+        let error = Params::from_pairs([("first-size", "few")]).bytes("first_size", Bytes(1));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("--first-size: found first_size = `few`, expected "), "{error}");
+        let mut params = Params::from_pairs([]);
+        params.push_flag("link_rate", "fewGbps", "link-gbps");
+        let error = params.rate("link_rate", Rate::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("--link-gbps: found link_rate = `fewGbps`"), "{error}");
     }
 }

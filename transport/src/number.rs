@@ -4,6 +4,7 @@
 //! exactly. Digits finer than the scale are cut off.
 
 use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 use crate::time::{Duration, Rate};
@@ -181,6 +182,15 @@ pub fn write_us(f: &mut impl fmt::Write, span: Duration) -> fmt::Result {
     Ok(())
 }
 
+/// The text of `span` in microseconds, exactly, as [`duration`] reads it: `8.571918us`.
+#[must_use]
+pub fn us_text(span: Duration) -> String {
+    let mut text = String::new();
+    // A string takes all that is written to it.
+    let _ = write_us(&mut text, span);
+    text + "us"
+}
+
 const PS_PER_US: u64 = 1_000_000;
 
 fn split_unit(text: &str) -> (&str, &str) {
@@ -191,8 +201,6 @@ fn split_unit(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
-
     use super::*;
 
     #[test]

@@ -552,12 +552,13 @@ fn with_parity(segments: u64, settings: &Settings) -> u64 {
 /// paths have `base_rtt` unless the draft says otherwise. The caller sets table sizes.
 ///
 /// # Errors
-/// When a setting is out of range.
+/// When a setting is out of range, or the transport needs more of a network than a link.
 pub fn link_settings(
     draft: &Draft,
     line_rate: Rate,
     base_rtt: Duration,
 ) -> Result<Settings, RunError> {
+    draft.check_on_link()?;
     draft.check_real_world()?;
     let mut settings = draft.acting();
     settings.line_rate = line_rate;

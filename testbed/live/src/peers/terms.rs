@@ -8,6 +8,7 @@ use experiments::input::InputError;
 use experiments::plan::{Draft, Origin, RunError, link_settings};
 use serde::{Deserialize, Serialize};
 use transport::ec::EcKind;
+use transport::number::us_text;
 use transport::wire::addressing::{Addressing, UDP_PORT};
 use transport::wire::{KEY_LEN, frame};
 use transport::{Bytes, Config, Duration, Rate, Settings, ShareMax};
@@ -191,9 +192,8 @@ impl SessionTerms {
         let base_rtt = draft.and_then(|draft| draft.base_rtt);
         let base_rtt = base_rtt.unwrap_or(Duration::from_ns(self.base_rtt_ns));
         let every = (survived / REMINDERS).max(base_rtt.min(survived) * REMIND_RTTS);
-        let text = |time: Duration| format!("{}ps", time.as_ps());
-        let keep_alive = if every <= survived { text(every) } else { "off".to_owned() };
-        for (key, value) in [("loss.give_up", text(silence)), ("keep_alive", keep_alive)] {
+        let keep_alive = if every <= survived { us_text(every) } else { "off".to_owned() };
+        for (key, value) in [("loss.give_up", us_text(silence)), ("keep_alive", keep_alive)] {
             if terms.set.iter().all(|(set, _)| set != key) {
                 terms.set.push((key.to_owned(), value));
             }
@@ -338,6 +338,15 @@ mod tests {
         // Reminders are base RTTs apart, and end where the silence is as short.
         assert_eq!(every(&[("base_rtt", "1s")]), Some(Duration::from_s(8)));
         assert_eq!(every(&[("base_rtt", "2s")]), None);
+    }
+
+    #[test]
+    fn a_transport_that_needs_a_network_is_refused_by_its_name() {
+        let transport = Some("zeropod".to_owned());
+        let terms = SessionTerms { transport, ..SessionTerms::default() };
+        let error = terms.config(1, &V4).unwrap_err().to_string();
+        let found = "sched: found `zeropod` by transport zeropod, which needs a network";
+        assert!(error.starts_with(found), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use experiments::plan::{Plan, RunError};
 use experiments::progress::{Progress, RecordFeed, Watch};
 use experiments::workload::matrix::Start;
 use fabric::Network;
+use transport::number::us_text;
 use transport::{Bytes, Duration, HostId, Instant, Rng};
 use transport_dpdk::CALIBRATION_MIN;
 use transport_dpdk::{
@@ -172,10 +173,10 @@ fn adapt(
     })?;
     if let Some(early) = early(&plan, scale) {
         plan = plan.with(|draft| draft.settings.sched_params.zeropod.early = early)?;
-        note("sched.zeropod.early", format!("{}ps", early.as_ps()), EARLY_WHY);
+        note("sched.zeropod.early", us_text(early), EARLY_WHY);
     }
     if plan.draft.base_rtt.is_none() {
-        let value = format!("{}ps", plan.settings.base_rtt.as_ps());
+        let value = us_text(plan.settings.base_rtt);
         note(
             "base_rtt",
             value,
@@ -183,11 +184,11 @@ fn adapt(
         );
     }
     if is_longer {
-        let value = format!("{}ps", rto_min.as_ps());
+        let value = us_text(rto_min);
         note("loss.rto_min", value, BREAKS);
     }
     if plan.raises_block_timeout() {
-        note("ec.block_timeout", format!("{}ps", block_timeout.as_ps()), BREAKS);
+        note("ec.block_timeout", us_text(block_timeout), BREAKS);
     }
     adapted.extend(changed_by_polling(&plan));
     Ok((plan, scale, adapted))

@@ -257,6 +257,22 @@ impl Draft {
         Err(error.at("transport", 0, 0).help("choose another, or use --world sim"))
     }
 
+    /// Checks that two hosts and a link between them are all that the transport needs.
+    ///
+    /// # Errors
+    /// Names a scheduler that works with a network.
+    pub(in crate::plan) fn check_on_link(&self) -> Result<(), InputError> {
+        let sched = self.settings.sched;
+        if !sched.facts().needs_network {
+            return Ok(());
+        }
+        let (name, origin) = (sched.name(), self.origin("sched"));
+        let found = format!("`{name}` by {origin}, which needs a network that works with it");
+        let error = InputError::new(found, "a scheduler for two hosts and a link between them");
+        let help = "choose another transport, or use `headrace run` with `--world nic`";
+        Err(error.at("sched", 0, 0).help(help))
+    }
+
     fn check_simulated(&self, with_sizes: bool) -> Result<(), InputError> {
         self.check_sends()?;
         let (sizes, clocks) = (&self.settings.accounted, &self.clocks);

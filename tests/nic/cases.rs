@@ -35,6 +35,7 @@ pub(crate) const CASES: &[Case] = &[
     ("three_hosts_on_a_bridge_speak_ipv6", ipv6),
     ("frames_too_long_for_the_network_are_found_before_the_run", short_mtu),
     ("a_host_that_is_not_there_is_named_with_its_address", absent),
+    ("an_interface_that_is_not_there_is_refused_with_its_place_at_once", no_interface),
     ("hosts_of_a_pod_send_when_their_scheduler_says_and_every_byte_arrives", pod::served),
     ("a_scheduler_that_is_started_again_is_in_a_later_term_and_flows_go_on", pod::restarted),
     ("hosts_of_a_pod_speak_ipv6", pod::ipv6),
@@ -272,6 +273,20 @@ fn short_mtu() -> Verdict {
     // The setting that the error advises works.
     let advised = [&PATIENT[..], &["--set", "mtu=1386"]].concat();
     same_story(&files.run(&advised));
+    Passed
+}
+
+/// Other hosts go on waiting for the host, which may be started again with another device.
+fn no_interface() -> Verdict {
+    let control = format!("control = \"127.0.0.1:{}\"", free_port());
+    let files = Files::new(2, PAIR, None, |host| {
+        let address = format!("address = \"10.0.0.{}/24\"", host + 1);
+        format!("{address}\ndevice = \"nosuchif{host}\"\n{control}\n")
+    });
+    let ended = files.start(1, &[]).wait();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("hosts.toml:") && ended.err.contains("`nosuchif1`"), "{ended:?}");
+    assert!(ended.err.contains("no interface") && !ended.err.contains("waits for"), "{ended:?}");
     Passed
 }
 

@@ -13,6 +13,7 @@ use experiments::plan::{Draft, Origin, Plan, RunError};
 use experiments::progress::{Progress, Watch};
 use experiments::topology::topo_file;
 use experiments::workload::cm_write;
+use transport::number::us_text;
 use transport::sched::SchedKind;
 use transport::stats::DropReason;
 use transport::wire::addressing::{Addressing, IpVersion};
@@ -38,7 +39,7 @@ use super::pod;
 use super::real_network::RealNetwork;
 use super::report;
 use super::round_trips::{Bounds, of_pairs};
-use super::warm_up::{OpenedDevice, WarmUpDevice, devices};
+use super::warm_up::{OpenedDevice, WarmUpDevice, check_devices, device_here};
 use crate::dpdk_error::unfit;
 use crate::workers::changed_by_polling;
 use crate::workers::control::Control;
@@ -68,8 +69,9 @@ const LONGEST_TWICE: &str = "twice the longest echo: polls come as late again";
 /// [`RunError::Peer`] names a host that failed or did not come, [`RunError::Disagree`] what differs
 /// between hosts, [`RunError::Environment`] what this machine lacks.
 pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    let devices = devices(&network.hosts)?;
+    check_devices(&network.hosts)?;
     check(plan, network)?;
+    let device = device_here(&network.hosts, &network.hosts.hosts[network.own as usize])?;
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let clock = rate.clock(TimeScale::REAL);
     let hello = hello(plan, network);
@@ -83,11 +85,8 @@ pub fn run(plan: &Plan, network: &RealNetwork, watch: &mut dyn Watch) -> Result<
         let mut going_on = || going_on(watch);
         Meeting::open(&network.hosts, &hello, (clock, patience), &mut going_on)?
     };
-    let device = devices.into_iter().nth(network.own as usize);
     let mut attendance = Attendance { network, clock, rate, meeting: &mut meeting, watch };
-    let outcome = device
-        .ok_or_else(|| RunError::Environment("this host has no device".to_owned()))
-        .and_then(|device| attendance.run(plan, hello, device));
+    let outcome = attendance.run(plan, hello, device);
     match &outcome {
         Ok(_) => meeting.part(),
         Err(error) => meeting.give_up(error),
@@ -502,7 +501,7 @@ fn fit_rtts(
         let (least, most) = bounds.all;
         draft.base_rtt = Some(bounds.longest(plan));
         draft.site_rtt = plan.crosses(HostId(0), HostId(0)).map(|_| bounds.longest_inside(plan));
-        let value = format!("{}ps..{}ps", least.as_ps(), most.as_ps());
+        let value = format!("{}..{}", us_text(least), us_text(most));
         note("base_rtt", value, "measured: the least of many echoes, for each pair of hosts");
         if !network.topology_given {
             bounds.set_latencies(&mut spec, plan);
@@ -512,7 +511,7 @@ fn fit_rtts(
     let rto_min = Duration::from_ps(longest.saturating_mul(RTO_LONGEST));
     if rto_min > draft.settings.loss.rto_min {
         draft.settings.loss.rto_min = rto_min;
-        let value = format!("{}ps", rto_min.as_ps());
+        let value = us_text(rto_min);
         note("loss.rto_min", value, LONGEST_TWICE);
     }
     let base_rtt = plan.draft.base_rtt.or_else(|| rtts.values().max().copied());
@@ -525,7 +524,7 @@ fn fit_rtts(
     }
     let mut fitted = Plan::new(&draft, plan.matrix.clone(), &spec)?;
     if fitted.raises_block_timeout() {
-        note("ec.block_timeout", format!("{}ps", rto_min.as_ps()), LONGEST_TWICE);
+        note("ec.block_timeout", us_text(rto_min), LONGEST_TWICE);
     }
     if draft.origin("loss.backoff_max") == Origin::Default {
         let doublings = Config::new(fitted.settings.clone())?.doublings_in_outages();

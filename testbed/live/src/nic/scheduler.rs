@@ -81,7 +81,9 @@ pub fn run(
         Some(device) => device.clone(),
         None => device_of(&setup.hosts, entry)?,
     };
+    // An interface limits frames, and the card behind it does not.
     let frame = device.frame_max();
+    let device = device.resolved().map_err(|error| unfit(&error))?;
     let rate = Calibration::measure(CALIBRATION_MIN).map_err(|error| unfit(&error))?;
     let clock = rate.clock(TimeScale::REAL);
     let mut device = {

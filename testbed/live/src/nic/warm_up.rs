@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use experiments::hosts_file::{HostEntry, HostsFile};
-use experiments::input::InputError;
+use experiments::input::{InputError, Located};
 use experiments::plan::RunError;
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::{Duration, HostId, Instant};
@@ -75,12 +75,12 @@ pub(super) struct OpenedDevice {
     pub(super) eal: Eal,
 }
 
-/// Every device of the file, by host, as this machine would call them.
+/// Checks the form of every host's device. Whether it is there is checked on its own machine.
 ///
 /// # Errors
 /// The first that is none, with its place.
-pub(super) fn devices(network: &HostsFile) -> Result<Vec<DeviceName>, InputError> {
-    network.hosts.iter().map(|host| device_of(network, host)).collect()
+pub(super) fn check_devices(network: &HostsFile) -> Result<(), InputError> {
+    network.hosts.iter().try_for_each(|host| device_of(network, host).map(drop))
 }
 
 /// The device of one entry of the file.
@@ -99,6 +99,19 @@ pub(super) fn device_of(network: &HostsFile, host: &HostEntry) -> Result<DeviceN
     })
 }
 
+/// The device of one entry of the file, which is of this machine, by DPDK's name.
+///
+/// # Errors
+/// When it is none, or one that is not there, with its place.
+pub(super) fn device_here(network: &HostsFile, host: &HostEntry) -> Result<DeviceName, InputError> {
+    let Located { value, line, column } = &host.device;
+    device_of(network, host)?.resolved().map_err(|error| {
+        InputError::new(format!("device `{value}`"), "a device of this machine")
+            .at(&network.file, *line, *column)
+            .help(error.to_string())
+    })
+}
+
 impl WarmUpDevice {
     /// Opens `device` for `host` and frames of up to `full` octets, with DPDK's telemetry socket if
     /// asked for.
@@ -109,7 +122,6 @@ impl WarmUpDevice {
         clock: DilatedClock,
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
-        let device = device.resolved().map_err(|error| unfit(&error))?;
         let room = device.room(full);
         let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
         let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);

@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -59,6 +60,9 @@ pub enum DeviceNameError {
         /// All interfaces of this network namespace.
         known: String,
     },
+    /// No such card.
+    #[error("there is no PCI device {0}; `headrace doctor` lists those that there are")]
+    NoCard(String),
 }
 
 /// Drivers of the kernel beside which DPDK may use the same card.
@@ -67,6 +71,9 @@ const SHARING_DRIVERS: [&str; 2] = ["mlx5_core", "mlx4_core"];
 /// Arguments of net_null that are numbers, decimal or 0x with hexadecimal digits. Its driver does
 /// not check them; others refuse what they do not understand.
 const NULL_NUMBERS: [&str; 3] = ["size", "copy", "no-rx"];
+
+/// The cards of this machine, by address.
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
 /// The longest name of an interface (IFNAMSIZ less its NUL).
 const INTERFACE_MAX: usize = 15;
@@ -126,9 +133,15 @@ impl DeviceName {
     /// To be called before EAL starts, which needs the cards' names.
     ///
     /// # Errors
-    /// [`DeviceNameError::NoInterface`].
+    /// [`DeviceNameError::NoInterface`], [`DeviceNameError::NoCard`].
     pub fn resolved(self) -> Result<Self, DeviceNameError> {
-        let Self::Interface(name) = self else { return Ok(self) };
+        let name = match self {
+            Self::Interface(name) => name,
+            Self::Pci { address, .. } if !Path::new(PCI_DEVICES).join(&address).exists() => {
+                return Err(DeviceNameError::NoCard(address));
+            }
+            other => return Ok(other),
+        };
         let known = interfaces();
         if !known.contains(&name) {
             return Err(DeviceNameError::NoInterface { name, known: known.join(", ") });
@@ -168,7 +181,7 @@ impl DeviceName {
     #[must_use]
     pub fn socket(&self) -> i32 {
         let node = match self {
-            Self::Pci { address, .. } => format!("/sys/bus/pci/devices/{address}/numa_node"),
+            Self::Pci { address, .. } => format!("{PCI_DEVICES}/{address}/numa_node"),
             Self::Interface(name) => format!("/sys/class/net/{name}/device/numa_node"),
             Self::Virtual { .. } => return -1,
         };
@@ -236,10 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_differs_from_those_that_are() {
+    fn a_device_that_is_not_there_differs_from_those_that_are() {
         let error = parsed("nosuchif0").resolved().unwrap_err().to_string();
         assert!(error.contains("nosuchif0") && error.contains("lo"), "{error}");
         assert_eq!(parsed("lo").resolved(), Ok(DeviceName::Interface("lo".to_owned())));
+        let error = parsed("ffff:ff:1f.7").resolved().unwrap_err().to_string();
+        assert!(error.contains("no PCI device ffff:ff:1f.7"), "{error}");
     }
 
     #[test]

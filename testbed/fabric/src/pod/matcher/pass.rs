@@ -7,6 +7,8 @@
 //! free host, all with the same chance. Partners of the hosts of one ToR are below one ToR, so that
 //! under dense demand their paths do not meet either.
 
+use core::mem;
+
 use super::Pair;
 use crate::pod::chance::{Chance, scale, shuffle};
 use crate::pod::demands::{Demands, To};
@@ -37,6 +39,8 @@ pub(super) trait Router {
 pub(super) struct Pass {
     shape: Shape,
     wide: bool,
+    /// Whether there are demands to other pods.
+    has_pods: bool,
     order: Vec<u16>,
     /// The first sender of the chain of each class, and the next of each sender; [`END`] at its
     /// end.
@@ -65,6 +69,7 @@ impl Pass {
         Self {
             shape: *shape,
             wide: shape.tors().max(shape.aggs()) > LANES / 2,
+            has_pods: shape.cores() > 0,
             order: (0..shape.senders() as u16).collect(),
             heads: [END; CLASSES],
             nexts: vec![END; shape.senders()],
@@ -90,6 +95,14 @@ impl Pass {
         self.first_agg = self.draw_agg(chance);
     }
 
+    /// The ToR of a host and the host's number there. A pod has no more ToRs than [`Words`], and
+    /// the remainder shows this to the compiler, so that no index is checked.
+    #[inline(always)]
+    fn place(&self, host: usize) -> (usize, usize) {
+        let (tor, bit) = self.shape.place(host);
+        (tor % LANES, bit)
+    }
+
     /// Any Agg.
     #[inline(always)]
     pub(super) fn draw_agg(&self, chance: &mut Chance) -> u32 {
@@ -108,7 +121,7 @@ impl Pass {
                 self.serve_core_pair(work, sender, to);
                 continue;
             }
-            let (tor, bit) = self.shape.place(sender);
+            let (tor, bit) = self.place(sender);
             let up = work.router.up(work.ports, tor);
             if work.ports.send.0[tor] >> bit & 1 == 0 || up == 0 {
                 continue;
@@ -132,12 +145,12 @@ impl Pass {
         up: u32,
         host: usize,
     ) -> bool {
-        let (tor, bit) = self.shape.place(host);
+        let (tor, bit) = self.place(host);
         let free = work.ports.recv.0[tor] >> bit & 1 == 1;
         if !free || up & work.router.down(work.ports).0[tor] == 0 {
             return false;
         }
-        let agg = work.router.take(work.ports, self.shape.place(sender).0, tor);
+        let agg = work.router.take(work.ports, self.place(sender).0, tor);
         self.give(work, sender, (tor, bit), agg);
         true
     }
@@ -147,7 +160,7 @@ impl Pass {
     fn serve_core_pair<R: Router>(&self, work: &mut Work<'_, R>, sender: usize, to: To) {
         let To::Host(host) = to else { return };
         let (agg, layer) = self.shape.core_place(sender - self.shape.hosts());
-        let (tor, bit) = self.shape.place(usize::from(host));
+        let (tor, bit) = self.place(usize::from(host));
         let ports = &work.ports;
         let free = ports.from_core[layer] & ports.down.0[tor] & 1 << agg != 0;
         if free && work.router.open_down() >> tor & 1 == 1 && ports.recv.0[tor] >> bit & 1 == 1 {
@@ -159,8 +172,8 @@ impl Pass {
     #[inline(always)]
     pub(super) fn run<O: Ops, R: Router>(&mut self, work: &mut Work<'_, R>) {
         if work.demands.ladder().classes() == 1 {
-            for at in 0..self.order.len() {
-                let sender = usize::from(self.order[at]);
+            for &sender in &self.order {
+                let sender = usize::from(sender);
                 if work.demands.present(sender) != 0 {
                     self.serve::<O, R, true>(work, sender, 0);
                 }
@@ -168,10 +181,11 @@ impl Pass {
             return;
         }
         let mut waiting = 0u64;
-        for at in 0..self.order.len() {
-            let sender = self.order[at];
+        let order = mem::take(&mut self.order);
+        for &sender in &order {
             self.enqueue(&mut waiting, sender, work.demands.present(usize::from(sender)));
         }
+        self.order = order;
         while waiting != 0 {
             let class = waiting.trailing_zeros() as usize;
             let sender = self.heads[class];
@@ -210,16 +224,16 @@ impl Pass {
         if sender >= self.shape.hosts() {
             return self.serve_core::<O, R, ONE>(work, sender, class);
         }
-        let (tor, bit) = self.shape.place(sender);
+        let (tor, bit) = self.place(sender);
         let up = work.router.up(work.ports, tor);
         if work.ports.send.0[tor] >> bit & 1 == 0 || up == 0 {
             return true;
         }
-        let to_pods = work.demands.pod_classes(sender) >> class & 1 == 1;
+        let to_pods = self.has_pods && work.demands.pod_classes(sender) >> class & 1 == 1;
         // Both kinds of one class have the same chance to go first.
         let pods_first = to_pods && work.chance.below(2) == 0;
         let done = (pods_first && self.serve_pod::<O, R>(work, sender, class))
-            || self.serve_host::<O, R, ONE>(work, sender, up, class)
+            || self.serve_host::<O, R, ONE>(work, (sender, tor, bit), up, class)
             || (to_pods && !pods_first && self.serve_pod::<O, R>(work, sender, class));
         if done {
             work.ports.send.0[tor] &= !(1 << bit);
@@ -227,18 +241,17 @@ impl Pass {
         done
     }
 
-    /// A grant from a host to a host.
+    /// A grant from a host, of which the ToR and its number there are given, to a host.
     #[inline(always)]
     fn serve_host<O: Ops, R: Router, const ONE: bool>(
         &self,
         work: &mut Work<'_, R>,
-        sender: usize,
+        (sender, tor, bit): (usize, usize, usize),
         up: u32,
         class: usize,
     ) -> bool {
-        let (tor, bit) = self.shape.place(sender);
         let (to_tor, shift) = self.partners[tor];
-        let (to_tor, hosts) = (usize::from(to_tor), self.shape.per_tor());
+        let (to_tor, hosts) = (usize::from(to_tor) % LANES, self.shape.per_tor());
         let to_bit = bit + usize::from(shift);
         let to_bit = if to_bit < hosts { to_bit } else { to_bit - hosts };
         let asked = if ONE {
@@ -324,7 +337,7 @@ impl Pass {
         };
         while tors != 0 {
             let drawn = chance.next();
-            let tor = O::nth_bit(tors, scale(drawn as u32, tors.count_ones())) as usize;
+            let tor = O::nth_bit(tors, scale(drawn as u32, tors.count_ones())) as usize % LANES;
             let wanted = if ONE {
                 demands.row(sender).0[tor]
             } else {
@@ -374,7 +387,7 @@ impl Pass {
         sender: usize,
         pod: usize,
     ) -> bool {
-        let (tor, _) = self.shape.place(sender);
+        let (tor, _) = self.place(sender);
         let to = To::Pod(pod as u16);
         let has_mouse = work.demands.has_mouse(sender, to);
         let up = work.ports.up.0[tor];

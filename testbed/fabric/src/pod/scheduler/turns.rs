@@ -7,8 +7,6 @@
 //! [`OLD`] rounds, whatever they were granted since. Small demands do not get that old, so a large
 //! demand beside them has these turns for itself until it is closed.
 
-use core::cmp::Reverse;
-
 use crate::pod::demands::{DemandOrder, Demands};
 use crate::pod::matcher::Pair;
 use crate::pod::shape::Shape;
@@ -38,15 +36,19 @@ pub(super) struct Turns {
     aged_once: bool,
     most: usize,
     first: Vec<Pair>,
-    /// Demands with their age and their time since a turn; memory of [`Self::list`].
-    aged: Vec<(u32, u32, Pair)>,
+    /// What the last round listed.
+    round: Vec<Pair>,
+    /// Demands with their key, the binary logarithm of their age above their time since a turn;
+    /// memory of [`Self::list`].
+    aged: Vec<(u64, Pair)>,
 }
 
 impl Turns {
     pub(super) fn new(shape: &Shape) -> Self {
         let most = LOOKED_AT * shape.senders();
-        let (first, aged) = (Vec::with_capacity(most), Vec::with_capacity(most));
-        Self { decisions: 0, aged_once: false, most, first, aged }
+        let (first, round) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let aged = Vec::with_capacity(most);
+        Self { decisions: 0, aged_once: false, most, first, round, aged }
     }
 
     /// The turn of the next decision, where every `every`th goes round; `None` when it goes by
@@ -74,27 +76,35 @@ impl Turns {
     /// Lists the demands that `turn` serves first, in `epoch` modulo 2^32.
     #[expect(clippy::cast_possible_truncation, reason = "senders are below 2^16")]
     pub(super) fn list(&mut self, turn: Option<FairTurn>, demands: &Demands, epoch: u32) {
-        let Self { most, first, aged, .. } = self;
+        let Self { most, first, round, aged, .. } = self;
         first.clear();
         let pair = |(sender, to)| (sender as u16, to);
+        // A walk along a list waits for each demand of a large pod. The first ones are usually
+        // those of the last such turn.
+        let expect = |(sender, to): &Pair| demands.prefetch(usize::from(*sender), *to);
         match turn {
             None => {}
             Some(FairTurn::Round) => {
-                first.extend(demands.in_order(DemandOrder::Turn).map(pair).take(*most))
+                round.iter().for_each(expect);
+                round.clear();
+                round.extend(demands.in_order(DemandOrder::Turn).map(pair).take(*most));
+                first.extend_from_slice(round);
             }
             Some(FairTurn::Age(old)) => {
                 let waits = demands.in_order(DemandOrder::Age).map(|(sender, to)| {
                     let (age, since) = demands.waits(sender, to, epoch);
                     (age, since, pair((sender, to)))
                 });
+                let waits = waits.take_while(|(age, ..)| *age >= old).take(*most);
+                aged.iter().for_each(|(_, pair)| expect(pair));
                 aged.clear();
-                aged.extend(waits.take_while(|(age, ..)| *age >= old).take(*most));
                 // Ages that differ by less than a doubling count as alike, so that demands that
                 // opened one after another share.
-                aged.sort_unstable_by_key(|(age, since, pair)| {
-                    Reverse((age.ilog2(), *since, *pair))
-                });
-                first.extend(aged.iter().map(|(.., pair)| *pair));
+                aged.extend(waits.map(|(age, since, pair)| {
+                    (u64::from(age.ilog2()) << 32 | u64::from(since), pair)
+                }));
+                aged.sort_unstable_by(|one, other| other.cmp(one));
+                first.extend(aged.iter().map(|(_, pair)| *pair));
             }
         }
     }

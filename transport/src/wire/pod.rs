@@ -320,10 +320,9 @@ impl Rts {
         self.arrived_in = arrived_in;
         self.lost = flags & HAS_LOST != 0;
         self.mice_len = mice_len;
-        for (mouse, word) in self.mice.iter_mut().zip(mice.as_chunks::<2>().0) {
+        for (at, word) in mice.as_chunks::<2>().0.iter().enumerate() {
             let word = u16::from_be_bytes(*word);
-            let size = (word >> 11) as u8;
-            *mouse = Mouse { to: DemandEnd::of(word), size };
+            self.mice[at] = Mouse { to: DemandEnd::of(word), size: (word >> 11) as u8 };
         }
         true
     }

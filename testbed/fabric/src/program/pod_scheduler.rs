@@ -187,12 +187,12 @@ impl Pod {
             receipts: (0..count).map(|_| Receipts::new()).collect(),
             ask_every: params.ask_every.into(),
             standings: VecDeque::with_capacity(count),
-            grants: vec![DueGrants::default(); count],
+            grants: vec![DueGrants::NONE; count],
             delivered: vec![runs; if has_cores { members.hosts() } else { 0 }],
             due: vec![NEVER; count],
             asked_for: vec![0; count],
             unaware: vec![false; count],
-            answers: Answers::new(&members),
+            answers: Answers::new(&members, &timing),
             lateness,
         })
     }
@@ -331,8 +331,9 @@ impl Pod {
         let (rts, client) = (&asked.rts, self.members.client(member));
         let update = rts.update.map(|(to, total)| Update { to: demand(to), total });
         let mut mice = [scheduler::Mouse { to: To::Host(0), bytes: 0 }; MICE_MAX as usize];
-        for (place, mouse) in mice.iter_mut().zip(rts.mice()) {
-            *place = scheduler::Mouse { to: demand(mouse.to), bytes: Mouse::bytes(mouse.size) };
+        // Most requests of a loaded pod name none.
+        if !rts.mice().is_empty() {
+            copy_mice(rts.mice(), &mut mice);
         }
         let reported = epoch.checked_sub(self.timing.to_receipt).filter(|_| rts.arrived != 0);
         let arrived = reported.filter(|_| rts.arrived_in & 1 == 1);
@@ -440,6 +441,13 @@ const fn full(epoch: u32, own: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     let ahead = epoch.wrapping_sub(own as u32).cast_signed();
     own.saturating_add_signed(ahead as i64)
+}
+
+/// Copies the mice of a request into the first places of `mice`.
+fn copy_mice(from: &[Mouse], mice: &mut [scheduler::Mouse]) {
+    for (place, mouse) in mice.iter_mut().zip(from) {
+        *place = scheduler::Mouse { to: demand(mouse.to), bytes: Mouse::bytes(mouse.size) };
+    }
 }
 
 #[inline]

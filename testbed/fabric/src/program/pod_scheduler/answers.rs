@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use transport::Instant;
+use transport::sched::zeropod::timing::Timing;
 use transport::wire::Note;
 use transport::wire::pod::{DemandEnd, Grant, Schd};
+use transport::{Duration, Instant};
 
 use super::{Members, NEVER, OWED, Pod, demand_end};
 use crate::pod::scheduler::{Answer, Client};
@@ -25,38 +26,46 @@ pub(super) struct Placed {
 
 /// The grants of a member with the windows of their answers, ascending. As a rule the window of one
 /// opens before the next one is made, so the first one has a place of its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DueGrants {
-    first: Option<(u64, Grant)>,
+    /// The window of the first one; [`NEVER`] without one.
+    due: u64,
+    first: Option<Grant>,
     /// Empty without a first one.
     more: VecDeque<(u64, Grant)>,
 }
 
 impl DueGrants {
+    pub(super) const NONE: Self = Self { due: NEVER, first: None, more: VecDeque::new() };
+
     #[inline]
     fn push(&mut self, due: u64, grant: Grant) {
         match self.first {
-            None => self.first = Some((due, grant)),
+            None => (self.due, self.first) = (due, Some(grant)),
             Some(_) => self.more.push_back((due, grant)),
         }
     }
 
     /// The window of the first one; [`NEVER`] without one.
     #[inline]
-    fn due(&self) -> u64 {
-        self.first.map_or(NEVER, |(due, _)| due)
+    const fn due(&self) -> u64 {
+        self.due
     }
 
     /// Takes the first one if it is due in `window`.
     #[inline]
     fn take(&mut self, window: u64) -> Option<Grant> {
-        let (_, grant) = self.first.filter(|(due, _)| *due <= window)?;
-        self.first = if self.more.is_empty() { None } else { self.more.pop_front() };
-        Some(grant)
+        if self.due > window {
+            return None;
+        }
+        let grant = self.first;
+        let next = self.more.pop_front();
+        (self.due, self.first) = next.map_or((NEVER, None), |(due, grant)| (due, Some(grant)));
+        grant
     }
 
     pub(super) fn clear(&mut self) {
-        self.first = None;
+        (self.due, self.first) = (NEVER, None);
         self.more.clear();
     }
 }
@@ -67,6 +76,22 @@ struct Seat {
     slot: u16,
     member: u16,
     client: Client,
+    /// When its answer leaves, from the beginning of the window's epoch on: without a request
+    /// before it, and behind one.
+    leaves: [Duration; 2],
+}
+
+impl Seat {
+    fn new(members: &Members, timing: &Timing, member: u16) -> Self {
+        let client = members.client(member);
+        let slot = members.slot(client);
+        let from = match client {
+            Client::Host(_) => timing.answers_at,
+            Client::Core(_) => timing.core_answers_at,
+        };
+        let leaves = [false, true].map(|request| from + timing.answer_behind(slot, request));
+        Self { slot, member, client, leaves }
+    }
 }
 
 /// Answers that wait for their instant, and the members in the order of their slots.
@@ -81,22 +106,23 @@ pub(super) struct Answers {
     behind: Vec<Seat>,
     /// The control slot of each member.
     slots: Vec<u16>,
-    /// Members in the order of their control slots.
-    by_slot: Vec<Seat>,
+    /// Members in the order of their control slots, those of one slot together.
+    by_slot: Vec<Box<[Seat]>>,
 }
 
 impl Answers {
     /// None yet.
-    pub(super) fn new(members: &Members) -> Self {
+    pub(super) fn new(members: &Members, timing: &Timing) -> Self {
         let count = members.count();
         let slot = |member| members.slot(members.client(member));
-        let seat = |member| Seat { slot: slot(member), member, client: members.client(member) };
+        let seats = members.by_slot().into_iter().map(|member| Seat::new(members, timing, member));
+        let seats: Vec<_> = seats.collect();
         Self {
             placed: Vec::with_capacity(count),
             left: 0,
             behind: Vec::with_capacity(count),
             slots: (0..count).filter_map(|at| u16::try_from(at).ok()).map(slot).collect(),
-            by_slot: members.by_slot().into_iter().map(seat).collect(),
+            by_slot: seats.chunk_by(|one, next| one.slot == next.slot).map(Box::from).collect(),
         }
     }
 
@@ -207,7 +233,7 @@ impl Pod {
         let start = self.timing.start(window);
         let by_slot = mem::take(&mut self.answers.by_slot);
         let mut behind = mem::take(&mut self.answers.behind);
-        for of_slot in by_slot.chunk_by(|one, next| one.slot == next.slot) {
+        for of_slot in &by_slot {
             behind.clear();
             for seat in of_slot {
                 if self.has_answer(window, seat.member) {
@@ -267,7 +293,7 @@ impl Pod {
     /// Places the answer of `window`, which begins at `start`, to a member.
     #[inline]
     fn place_answer(&mut self, (window, start): (u64, Instant), seat: &Seat, behind_gap: bool) {
-        let Seat { slot, member, client } = *seat;
+        let Seat { member, client, leaves, .. } = *seat;
         let at = usize::from(member);
         let grant = self.grants[at].take(window);
         let (receipt, standing) = (self.receipts[at].take(), self.standing(window, member));
@@ -283,11 +309,7 @@ impl Pod {
         if self.due[at] <= window + 1 {
             self.open_window(window + 1);
         }
-        let from = match client {
-            Client::Host(_) => self.timing.answers_at,
-            Client::Core(_) => self.timing.core_answers_at,
-        };
-        let at = start + from + self.timing.answer_behind(slot, behind_gap);
+        let at = start + leaves[usize::from(behind_gap)];
         let term = u16::try_from(self.scheduler.term()).unwrap_or(u16::MAX);
         let stamp = self.stamp(member, window, (behind_gap, grant.is_some()));
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^16")]
@@ -342,7 +364,7 @@ mod tests {
             total: 0,
             mice_only: false,
         };
-        let mut grants = DueGrants::default();
+        let mut grants = DueGrants::NONE;
         assert_eq!((grants.due(), grants.take(NEVER)), (NEVER, None));
         [(7, 1), (7, 2), (9, 3)]
             .into_iter()

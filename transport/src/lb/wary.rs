@@ -15,7 +15,9 @@
 //! - *First*: the packets of each block take the same few paths. A dead link then costs every block
 //!   of a flow the same packets, and most flows can do without them. Nothing better is possible
 //!   before the first answer.
-//! - *Well*: spraying, in rounds over all paths. Flows load all links alike.
+//! - *Well*: spraying, in rounds over all paths. Flows load all links alike. For each trimmed
+//!   packet one takes a path that has answered lately: a trimmed packet is sent again before
+//!   silence shows which paths are dead.
 //! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A
 //!   round takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier
 //!   without an answer since. After *well* the paths that have answered lately are taken once
@@ -111,6 +113,8 @@ pub struct Wary {
     taken: u8,
     /// Packets before the next one that tries a path.
     until_try: u16,
+    /// While all is well: packets before the next one that may take a path without an answer.
+    again: u16,
     /// Epochs since dead paths were forgotten, below [`FORGOTTEN_AFTER`].
     epochs: u16,
 }
@@ -183,6 +187,15 @@ impl Wary {
         }
         self.taken += 1;
         self.rounds.next(rng)
+    }
+
+    /// The next path while all is well.
+    #[inline]
+    fn next_well(&mut self, rng: &mut Rng) -> u16 {
+        let turn = self.rounds.next(rng);
+        let Some(again) = self.again.checked_sub(1) else { return turn };
+        self.again = again;
+        self.left.next_from(turn).unwrap_or(turn)
     }
 
     /// The next path while some may be dead.
@@ -277,6 +290,7 @@ impl Wary {
             Mode::Well => {}
         }
         self.mode = Mode::Wary;
+        self.again = 0;
         self.await_try();
     }
 }
@@ -303,6 +317,7 @@ impl Balancer for Wary {
             firsts: u8::try_from(firsts).unwrap_or(u8::MAX),
             taken: 0,
             until_try: 0,
+            again: 0,
             epochs: 0,
         }
     }
@@ -317,7 +332,7 @@ impl LoadBalancer for Wary {
         self.turn(now);
         let path = match self.mode {
             Mode::First => self.next_first(rng),
-            Mode::Well => self.rounds.next(rng),
+            Mode::Well => self.next_well(rng),
             Mode::Wary => self.next_wary(rng),
         };
         self.ages.send_on(path);
@@ -332,6 +347,9 @@ impl LoadBalancer for Wary {
             PathFeedback::Nack => {
                 self.answer(path);
                 self.await_again();
+                if self.mode == Mode::Well {
+                    self.again = self.again.saturating_add(1);
+                }
             }
             PathFeedback::Lost | PathFeedback::Timeout => {
                 self.suspect(path);

@@ -7,8 +7,11 @@
 //! fast; the rest leaves at that rate.
 //!
 //! Silence shows a loss when the burst has passed. A receiver asks for the packets of a coded block
-//! while the burst still arrives. They would leave at line rate until the burst is over, and be
-//! lost again. The rate at which packets have come so far decides then.
+//! while the burst still arrives, and switches that trim report packets then, too. They would leave
+//! at line rate until the burst is over, and be lost again. The rate at which packets have come so
+//! far decides then. One trimmed packet is no evidence of a slow path: headers overtake the packets
+//! in a queue, and a device hands over many reports at once. So most reports of the burst have to
+//! be of trimmed packets, too.
 //!
 //! ```text
 //!   sent      |======|                         |====   ====   ====
@@ -30,6 +33,11 @@ const BURST_MIN: f64 = 16.0;
 /// Part of QuickAdapt's factor below which packets that come while the burst arrives show that the
 /// rest will be starved: the first of them show its rate roughly.
 const PART_SURE: f64 = 0.8;
+/// Part of the reported packets above which trimmed ones show that the rest will be trimmed.
+const PART_TRIMMED: f64 = 0.5;
+/// Part of an equal share of the receiver that trimmed packets leave, if it counts several flows.
+/// Few packets show less than the share by chance; two doublings make up for a quarter.
+const SHARE_LEFT: f64 = 0.25;
 /// RTTs after the cut in which the window may grow back. Eight doublings undo a cut to a 256th;
 /// afterwards marks show what is free.
 const REGROWTH_RTTS: u64 = 8;
@@ -37,7 +45,7 @@ const REGROWTH_RTTS: u64 = 8;
 impl UnoCc {
     /// Reacts to the loss of a packet sent with the present window, if QuickAdapt will cut the
     /// window: certainly once the time of the burst is over, very likely if a receiver asks for
-    /// packets before that. True when the window was cut.
+    /// packets before that or a switch has trimmed most. True when the window was cut.
     pub(super) fn adapt_early(&mut self, loss: &LossSample) -> bool {
         let by_rate = self.params.quick_adapt && self.params.qa_measure == QaMeasure::Rate;
         let Some(done) = self.measurement.filter(|_| by_rate && self.params.qa_early > 0.0) else {
@@ -52,8 +60,8 @@ impl UnoCc {
 
     /// Packets that a period brings at the rate of the burst in flight, if that is too few. When
     /// the time of the burst at the window's rate is over, the packets that have arrived are
-    /// compared with the burst. If a receiver asks for packets before that, the rate at which
-    /// packets have come so far is compared with the window's.
+    /// compared with the burst. If a receiver asks for packets before that, or most were trimmed,
+    /// the rate at which packets have come so far is compared with the window's.
     fn starved(&self, done: &Measurement, loss: &LossSample) -> Option<f64> {
         let burst = self.cwnd.min(f64::from(done.in_flight));
         if burst < BURST_MIN || burst > self.cwnd * f64::from(self.params.qa_early_burst) {
@@ -66,16 +74,38 @@ impl UnoCc {
             let starved = done.acked < burst * factor;
             return starved.then(|| self.at.in_a_period(done));
         }
-        if loss.by != Some(Inference::Block) || done.acked < BURST_MIN {
-            return None;
-        }
-        // A path that dies ends a burst, and a last packet may come long after: that is no slow
-        // path, and the time between does not count.
-        // In whole nanoseconds, as in the runs whose results are kept.
-        let pause = Duration::from_ns((done.pause_ps.get() / 1000).max(1));
-        let until = done.until.before(pause);
-        let arrived = self.at.in_a_period(&Measurement { until, ..*done });
+        let (until, least) = match loss.by {
+            // A path that dies ends a burst, and a last packet may come long after: that is no slow
+            // path, and the time between does not count.
+            // In whole nanoseconds, as in the runs whose results are kept.
+            Some(Inference::Block) if done.acked >= BURST_MIN => {
+                let pause = Duration::from_ns((done.pause_ps.get() / 1000).max(1));
+                (done.until.before(pause), 0.0)
+            }
+            None if self.params.qa_early_trimmed && self.trims_most(done) => {
+                (loss.now, self.least_share(loss.sharers))
+            }
+            _ => return None,
+        };
+        let arrived = self.at.in_a_period(&Measurement { until, ..*done }).max(least);
         (arrived < self.cwnd * factor * PART_SURE).then_some(arrived)
+    }
+
+    /// Whether most packets of which there was a report since the measurement began did not arrive,
+    /// with enough reports to show that.
+    fn trims_most(&self, done: &Measurement) -> bool {
+        // `outset` was `in_flight` then, and lacks the packets that have arrived or were refused.
+        let reported = f64::from(done.in_flight - self.outset);
+        reported >= BURST_MIN && reported - done.acked > reported * PART_TRIMMED
+    }
+
+    /// The least window that trimmed packets leave where the receiver counts `sharers` flows and
+    /// the window follows that count.
+    fn least_share(&self, sharers: u16) -> f64 {
+        if sharers < 2 || !self.params.counts(self.bounds.base_rtt) {
+            return 0.0;
+        }
+        self.bounds.bdp() * SHARE_LEFT / f64::from(sharers)
     }
 
     /// Lets the window grow back to where it was before the early cut.

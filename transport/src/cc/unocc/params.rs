@@ -139,6 +139,10 @@ params! {
         /// has packets on its path for all of an RTT, which shows its share. If ten such flows were
         /// cut early and grew back at once, they would lose packets again, and some would starve.
         qa_early_burst: f32 = 0.95, in 0.0..=1.0;
+        /// Whether trimmed packets end the wait for the time of a burst, too. A trimmed packet is
+        /// sent again at once. Where several hosts send short messages, all of these packets would
+        /// meet again, and be trimmed again.
+        qa_early_trimmed: bool = true;
         /// The effect of a lost segment: reduce or ignore.
         on_loss: OnLoss = OnLoss::Reduce;
         /// Largest part of a window that the losses of one window's packets take off it; 1 is no

@@ -579,12 +579,69 @@ fn packets_asked_for_while_their_burst_arrives_cut_the_window_if_it_comes_too_sl
         assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-3, "{count} {tenths}: {}", flow.cc.cwnd);
     }
     // Other losses wait until the burst is over: a queue that is full now may be empty then.
-    for by in [Some(Inference::LaterAck), Some(Inference::Silence), None] {
+    for by in [Inference::LaterAck, Inference::Silence] {
         let mut flow = Driver::new(FAR, &[("alpha", "0")]);
         arrive(&mut flow, 101, 40);
-        let loss = LossSample { by, ..flow.loss(Instant::ZERO + PACKET * 400) };
-        flow.cc.on_timeout(&loss, &FAR);
+        lose(&mut flow, by);
         assert_eq!(flow.cc.cwnd, 4999.0, "{by:?}");
+    }
+}
+
+/// Switches trim `count` packets of the burst, and report all of them now.
+fn trim(flow: &mut Driver, count: usize) {
+    for _ in 0..count {
+        let loss = flow.loss(Instant::ZERO + PACKET * 400);
+        flow.cc.on_nack(&loss, &FAR);
+    }
+}
+
+#[test]
+fn trimmed_packets_cut_the_window_while_their_burst_arrives_if_most_are_and_it_comes_too_slowly() {
+    // Packets that came, the time of one in tenths, packets trimmed, and whether that cuts. The
+    // first packet starts the clock, and 16 reports are the fewest.
+    let cases = [
+        (101, 40, 101, true),
+        (101, 40, 100, false),
+        (101, 26, 101, true),
+        (101, 24, 101, false),
+        (7, 40, 10, true),
+        (7, 40, 9, false),
+    ];
+    for (came, tenths, trimmed, cut) in cases {
+        for on in [true, false] {
+            let switch = ("qa_early_trimmed", if on { "true" } else { "false" });
+            let mut flow = Driver::new(FAR, &[("qa_early", "1"), ("alpha", "0"), switch]);
+            arrive(&mut flow, came, tenths);
+            trim(&mut flow, trimmed);
+            let tenths = f64::from(u32::try_from(tenths).unwrap());
+            let kept = 5000.0 - f64::from(u32::try_from(trimmed).unwrap());
+            let window = if cut && on { 50_000.0 / tenths } else { kept };
+            let near = (flow.cc.cwnd / window - 1.0).abs() < 1e-3;
+            assert!(near, "{came} {tenths} {trimmed} {on}: {}", flow.cc.cwnd);
+        }
+    }
+    // The time without a packet since the last one counts.
+    for (pause, window) in [(14, 1500.0), (0, 4990.0)] {
+        let mut flow = Driver::new(FAR, &[("qa_early", "1"), ("alpha", "0")]);
+        arrive(&mut flow, 7, 10);
+        flow.now += PACKET * pause;
+        trim(&mut flow, 10);
+        assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-3, "{pause}: {}", flow.cc.cwnd);
+    }
+}
+
+#[test]
+fn trimmed_packets_leave_a_quarter_of_a_share_of_a_receiver_that_counts_several_flows() {
+    // The rate of the few packets that came is a tenth of the line's.
+    let counted = [(0, 500.0), (1, 500.0), (2, 625.0), (3, 500.0)].map(|case| ("across", case));
+    for (share, (sharers, window)) in counted.into_iter().chain([("measured", (2, 500.0))]) {
+        let settings = [("qa_early", "1"), ("alpha", "0"), ("share", share)];
+        let mut flow = Driver::new(FAR, &settings);
+        arrive(&mut flow, 7, 100);
+        flow.cc.outset -= 10.0;
+        let loss = LossSample { sharers, ..flow.loss(Instant::ZERO + PACKET * 400) };
+        assert!(flow.cc.adapt_early(&loss));
+        assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-3, "{share} {sharers}: {}", flow.cc.cwnd);
     }
 }
 

@@ -263,6 +263,27 @@ fn what_was_lost_takes_paths_that_have_answered_since_others_died() {
 }
 
 #[test]
+fn what_was_trimmed_takes_paths_that_have_answered_before_any_is_found_dead() {
+    let (mut lb, mut rng) = new(0);
+    let evs = sent(&mut lb, 256, at(0), &mut rng);
+    let answered: Vec<_> = evs.into_iter().filter(|ev| !is_dead(*ev)).take(60).collect();
+    for (place, ev) in answered.iter().enumerate() {
+        let what = if place % 3 == 0 { PathFeedback::Nack } else { PathFeedback::Good };
+        lb.on_feedback(*ev, what, at(101));
+    }
+    let again = sent(&mut lb, 20, at(101), &mut rng);
+    assert!(again.iter().all(|ev| answered.contains(ev)), "{again:?}");
+    // As many as were trimmed; those behind are sprayed over all paths.
+    let anew = sent(&mut lb, 512, at(101), &mut rng);
+    assert_eq!(extremes(&anew).0, 256);
+    // Without any answer that is not old there is no path to prefer.
+    lb.on_feedback(anew[0], PathFeedback::Nack, at(102));
+    assert_eq!(lb.again, 1);
+    sent(&mut lb, 1, at(2000), &mut rng);
+    assert_eq!((lb.again, lb.mode == Mode::Well), (0, true));
+}
+
+#[test]
 fn answers_are_old_after_two_round_trips_and_after_a_pause() {
     for end in (130..=330).step_by(10) {
         let (mut lb, mut rng) = new(0);

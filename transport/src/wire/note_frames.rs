@@ -127,12 +127,13 @@ impl NoteFrames {
     }
 }
 
-/// Whether two heads are equal except for the two octets of the checksum, the first of which is at
-/// the even place `sum_at`. All octets are compared, eight at a time, which takes a few cycles
-/// where the length is known at compile time. The last eight overlap those before them.
+/// Whether two heads are equal except for the two octets of the checksum from `sum_at` on. All
+/// octets are compared, eight at a time, which takes a few cycles where the length is known at
+/// compile time. The last eight overlap those before them, so each octet of the checksum is left
+/// out by itself.
 #[inline(always)]
 fn is_alike<const HEAD: usize>(one: &[u8; HEAD], other: &[u8; HEAD], sum_at: usize) -> bool {
-    const { assert!(HEAD >= 8, "a head has eight octets") };
+    const { assert!(HEAD >= 8, "a head has at least eight octets") };
     let mut differ = 0;
     let mut from = 0;
     while from < HEAD {

@@ -39,7 +39,7 @@ pub(super) trait Router {
 pub(super) struct Pass {
     shape: Shape,
     wide: bool,
-    /// Whether there are demands to other pods.
+    /// Whether hosts of this pod can have demands to other pods.
     has_pods: bool,
     order: Vec<u16>,
     /// The first sender of the chain of each class, and the next of each sender; [`END`] at its

@@ -38,8 +38,8 @@ pub(super) struct Turns {
     first: Vec<Pair>,
     /// What the last round listed.
     round: Vec<Pair>,
-    /// Demands with their key, the binary logarithm of their age above their time since a turn;
-    /// memory of [`Self::list`].
+    /// Each demand with its key: the binary logarithm of its age in the upper 32 bits, the epochs
+    /// since its last turn in the lower 32. Memory of [`Self::list`].
     aged: Vec<(u64, Pair)>,
 }
 
@@ -79,8 +79,8 @@ impl Turns {
         let Self { most, first, round, aged, .. } = self;
         first.clear();
         let pair = |(sender, to)| (sender as u16, to);
-        // A walk along a list waits for each demand of a large pod. The first ones are usually
-        // those of the last such turn.
+        // A walk along a list waits for the line of the cache of each demand of a large pod. The
+        // first demands are usually those of the last such turn.
         let expect = |(sender, to): &Pair| demands.prefetch(usize::from(*sender), *to);
         match turn {
             None => {}

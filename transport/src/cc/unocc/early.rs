@@ -11,7 +11,8 @@
 //! at line rate until the burst is over, and be lost again. The rate at which packets have come so
 //! far decides then. One trimmed packet is no evidence of a slow path: headers overtake the packets
 //! in a queue, and a device hands over many reports at once. So most reports of the burst have to
-//! be of trimmed packets, too.
+//! be of packets that did not arrive, and some packets have to show a rate. The rate of a few
+//! packets may be far too low by chance, so the window keeps a part from which it can grow back.
 //!
 //! ```text
 //!   sent      |======|                         |====   ====   ====
@@ -35,6 +36,12 @@ const BURST_MIN: f64 = 16.0;
 const PART_SURE: f64 = 0.8;
 /// Part of the reported packets above which trimmed ones show that the rest will be trimmed.
 const PART_TRIMMED: f64 = 0.5;
+/// Packets that have to arrive before trimmed ones can show a rate. With fewer, one flow in some
+/// thousands was cut to a packet and took ten round trips longer than others.
+const ARRIVED_MIN: f64 = 4.0;
+/// Part of the window that trimmed packets leave: four doublings make up for it, of the eight that
+/// the window has to grow back.
+const WINDOW_LEFT: f64 = 1.0 / 16.0;
 /// Part of an equal share of the receiver that trimmed packets leave, if it counts several flows.
 /// Few packets show less than the share by chance; two doublings make up for a quarter.
 const SHARE_LEFT: f64 = 0.25;
@@ -83,29 +90,31 @@ impl UnoCc {
                 (done.until.before(pause), 0.0)
             }
             None if self.params.qa_early_trimmed && self.trims_most(done) => {
-                (loss.now, self.least_share(loss.sharers))
+                (loss.now, self.least_left())
             }
             _ => return None,
         };
-        let arrived = self.at.in_a_period(&Measurement { until, ..*done }).max(least);
-        (arrived < self.cwnd * factor * PART_SURE).then_some(arrived)
+        let arrived = self.at.in_a_period(&Measurement { until, ..*done });
+        (arrived < self.cwnd * factor * PART_SURE).then_some(arrived.max(least))
     }
 
     /// Whether most packets of which there was a report since the measurement began did not arrive,
-    /// with enough reports to show that.
+    /// with enough reports to show that and enough packets to show a rate.
     fn trims_most(&self, done: &Measurement) -> bool {
         // `outset` was `in_flight` then, and lacks the packets that have arrived or were refused.
         let reported = f64::from(done.in_flight - self.outset);
-        reported >= BURST_MIN && reported - done.acked > reported * PART_TRIMMED
+        let enough = reported >= BURST_MIN && done.acked >= ARRIVED_MIN;
+        enough && reported - done.acked > reported * PART_TRIMMED
     }
 
-    /// The least window that trimmed packets leave where the receiver counts `sharers` flows and
-    /// the window follows that count.
-    fn least_share(&self, sharers: u16) -> f64 {
-        if sharers < 2 || !self.params.counts(self.bounds.base_rtt) {
-            return 0.0;
+    /// The least window that trimmed packets leave: a part of the present one, and of an equal
+    /// share where the window follows a receiver's count of several flows.
+    fn least_left(&self) -> f64 {
+        let least = self.cwnd * WINDOW_LEFT;
+        if self.counted < 2 || !self.params.counts(self.bounds.base_rtt) {
+            return least;
         }
-        self.bounds.bdp() * SHARE_LEFT / f64::from(sharers)
+        least.max(self.bounds.bdp() * SHARE_LEFT / f64::from(self.counted))
     }
 
     /// Lets the window grow back to where it was before the early cut.

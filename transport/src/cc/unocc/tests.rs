@@ -606,6 +606,9 @@ fn trimmed_packets_cut_the_window_while_their_burst_arrives_if_most_are_and_it_c
         (101, 24, 101, false),
         (7, 40, 10, true),
         (7, 40, 9, false),
+        (5, 40, 12, true),
+        (4, 40, 40, false),
+        (1, 40, 40, false),
     ];
     for (came, tenths, trimmed, cut) in cases {
         for on in [true, false] {
@@ -632,14 +635,18 @@ fn trimmed_packets_cut_the_window_while_their_burst_arrives_if_most_are_and_it_c
 
 #[test]
 fn trimmed_packets_leave_a_quarter_of_a_share_of_a_receiver_that_counts_several_flows() {
-    // The rate of the few packets that came is a tenth of the line's.
-    let counted = [(0, 500.0), (1, 500.0), (2, 625.0), (3, 500.0)].map(|case| ("across", case));
-    for (share, (sharers, window)) in counted.into_iter().chain([("measured", (2, 500.0))]) {
+    // The rate of the few packets that came is a twentieth of the line's, below the 16th that every
+    // flow keeps.
+    let counted = [(0, 312.5), (1, 312.5), (2, 625.0), (3, 416.7), (4, 312.5)];
+    let counted = counted.map(|case| ("across", case));
+    for (share, (sharers, window)) in counted.into_iter().chain([("measured", (2, 312.5))]) {
         let settings = [("qa_early", "1"), ("alpha", "0"), ("share", share)];
         let mut flow = Driver::new(FAR, &settings);
-        arrive(&mut flow, 7, 100);
+        arrive(&mut flow, 7, 200);
         flow.cc.outset -= 10.0;
-        let loss = LossSample { sharers, ..flow.loss(Instant::ZERO + PACKET * 400) };
+        // A count of the moment is none that the window follows.
+        flow.cc.counted = sharers;
+        let loss = LossSample { sharers: 50, ..flow.loss(Instant::ZERO + PACKET * 400) };
         assert!(flow.cc.adapt_early(&loss));
         assert!((flow.cc.cwnd / window - 1.0).abs() < 1e-3, "{share} {sharers}: {}", flow.cc.cwnd);
     }

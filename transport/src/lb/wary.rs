@@ -16,8 +16,9 @@
 //!   of a flow the same packets, and most flows can do without them. Nothing better is possible
 //!   before the first answer.
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike. For each trimmed
-//!   packet one takes a path that has answered lately: a trimmed packet is sent again before
-//!   silence shows which paths are dead.
+//!   packet, one packet takes a path that has answered lately, since a trimmed packet is sent again
+//!   before silence shows which paths are dead. Each answer allows one such packet on its path, so
+//!   that a few paths do not get all of them.
 //! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A
 //!   round takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier
 //!   without an answer since. After *well* the paths that have answered lately are taken once
@@ -94,8 +95,9 @@ enum Mode {
 pub struct Wary {
     /// Paths that have answered, and were not found dead since.
     good: Paths,
-    /// The good paths that this round over them has not taken yet; while all is well those that
-    /// have answered lately, with which the first round begins.
+    /// The good paths that this round over them has not taken yet. While all is well: the paths
+    /// with an answer lately that allows a packet in place of a trimmed one. The first round over
+    /// good paths begins with these.
     left: Paths,
     /// For how many epochs each path has had no answer. Dead paths are silent until forgotten.
     ages: Ages,
@@ -195,7 +197,9 @@ impl Wary {
         let turn = self.rounds.next(rng);
         let Some(again) = self.again.checked_sub(1) else { return turn };
         self.again = again;
-        self.left.next_from(turn).unwrap_or(turn)
+        let path = self.left.next_from(turn).unwrap_or(turn);
+        self.left.remove(path);
+        path
     }
 
     /// The next path while some may be dead.

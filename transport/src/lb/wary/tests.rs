@@ -284,6 +284,24 @@ fn what_was_trimmed_takes_paths_that_have_answered_before_any_is_found_dead() {
 }
 
 #[test]
+fn an_answer_allows_one_packet_in_place_of_a_trimmed_one() {
+    let (mut lb, mut rng) = new(0);
+    let evs = sent(&mut lb, 64, at(0), &mut rng);
+    // Three paths have answered once, and one has twenty times.
+    let fates = evs[..3].iter().chain(core::iter::repeat_n(&evs[3], 20));
+    fates.for_each(|ev| lb.on_feedback(*ev, PathFeedback::Nack, at(101)));
+    let again = sent(&mut lb, 23, at(101), &mut rng);
+    for ev in &evs[..4] {
+        let taken = again.iter().filter(|taken| *taken == ev).count();
+        assert!(taken >= 1 && taken <= 2, "{again:?}");
+    }
+    assert_eq!((lb.again, lb.left.count()), (0, 0));
+    // The next answer of a path allows the next packet.
+    lb.on_feedback(evs[2], PathFeedback::Nack, at(102));
+    assert_eq!(sent(&mut lb, 1, at(102), &mut rng), [evs[2]]);
+}
+
+#[test]
 fn answers_are_old_after_two_round_trips_and_after_a_pause() {
     for end in (130..=330).step_by(10) {
         let (mut lb, mut rng) = new(0);

@@ -17,16 +17,17 @@
 //!   before the first answer.
 //! - *Well*: spraying, in rounds over all paths. Flows load all links alike. For each trimmed
 //!   packet, one packet takes a path that has answered lately, since a trimmed packet is sent again
-//!   before silence shows which paths are dead. Each answer allows one such packet on its path, so
-//!   that a few paths do not get all of them.
-//! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A
-//!   round takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier
-//!   without an answer since. After *well* the paths that have answered lately are taken once
-//!   before the others, which may have died with the path that was found dead. Answers are
-//!   forgotten each two base RTTs and after a pause; right after that no path has answered lately.
-//!   One packet in 17 to 65 tries a path that is neither good nor waits for an answer. Each packet
-//!   that was found lost or trimmed puts the next try off by one packet. A flow sends again before
-//!   it sends anew, so that what was lost is not lost again on a path that is tried.
+//!   before silence shows which paths are dead. A path takes one such packet between two of its
+//!   answers, so that a few paths do not get all of them; if none is left, all are in turn.
+//! - *Wary*: rounds over the good paths, which have answered and were not found dead since. A round
+//!   takes those paths last to which packets were sent 0.6 to 0.8 base RTTs ago or earlier without
+//!   an answer since. After *well* the paths that have answered lately, but for those that took a
+//!   packet in place of a trimmed one since, are taken once before the others, which may have died
+//!   with the path that was found dead. Answers are forgotten each two base RTTs and after a pause;
+//!   right after that no path has answered lately. One packet in 17 to 65 tries a path that is
+//!   neither good nor waits for an answer. Each packet that was found lost or trimmed puts the next
+//!   try off by one packet. A flow sends again before it sends anew, so that what was lost is not
+//!   lost again on a path that is tried.
 //!
 //! A path has answered when a packet of it was acknowledged or trimmed: a trimmed header has passed
 //! the path, too. A path is dead when a packet on it is lost and it has not answered since one was
@@ -96,8 +97,8 @@ pub struct Wary {
     /// Paths that have answered, and were not found dead since.
     good: Paths,
     /// The good paths that this round over them has not taken yet. While all is well: the paths
-    /// with an answer lately that allows a packet in place of a trimmed one. The first round over
-    /// good paths begins with these.
+    /// that have answered lately and have not taken a packet in place of a trimmed one since. The
+    /// first round over good paths begins with these.
     left: Paths,
     /// For how many epochs each path has had no answer. Dead paths are silent until forgotten.
     ages: Ages,
@@ -115,7 +116,7 @@ pub struct Wary {
     taken: u8,
     /// Packets before the next one that tries a path.
     until_try: u16,
-    /// While all is well: packets before the next one that may take a path without an answer.
+    /// While all is well: trimmed packets in whose place no packet was sent yet.
     again: u16,
     /// Epochs since dead paths were forgotten, below [`FORGOTTEN_AFTER`].
     epochs: u16,
@@ -290,7 +291,7 @@ impl Wary {
         match self.mode {
             Mode::Wary => return,
             Mode::First => self.left = self.good,
-            // `left` has the paths that have answered lately.
+            // The round begins with what `left` has.
             Mode::Well => {}
         }
         self.mode = Mode::Wary;

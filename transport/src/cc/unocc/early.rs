@@ -36,8 +36,8 @@ const BURST_MIN: f64 = 16.0;
 const PART_SURE: f64 = 0.8;
 /// Part of the reported packets above which trimmed ones show that the rest will be trimmed.
 const PART_TRIMMED: f64 = 0.5;
-/// Packets that have to arrive before trimmed ones can show a rate. With fewer, one flow in some
-/// thousands was cut to a packet and took ten round trips longer than others.
+/// Packets that have to arrive after the first acknowledgement before trimmed ones can show a rate:
+/// the rate of fewer may be far too low by chance.
 const ARRIVED_MIN: f64 = 4.0;
 /// Part of the window that trimmed packets leave: four doublings make up for it, of the eight that
 /// the window has to grow back.
@@ -94,8 +94,8 @@ impl UnoCc {
             }
             _ => return None,
         };
-        let arrived = self.at.in_a_period(&Measurement { until, ..*done });
-        (arrived < self.cwnd * factor * PART_SURE).then_some(arrived.max(least))
+        let arrived = self.at.in_a_period(&Measurement { until, ..*done }).max(least);
+        (arrived < self.cwnd * factor * PART_SURE).then_some(arrived)
     }
 
     /// Whether most packets of which there was a report since the measurement began did not arrive,
@@ -107,8 +107,9 @@ impl UnoCc {
         enough && reported - done.acked > reported * PART_TRIMMED
     }
 
-    /// The least window that trimmed packets leave: a part of the present one, and of an equal
-    /// share where the window follows a receiver's count of several flows.
+    /// The least window that trimmed packets leave before the time of the burst is over, which
+    /// `qa_early` lowers a little: a part of the present window. Where the window follows a
+    /// receiver's count of several flows, it is at least a part of an equal share.
     fn least_left(&self) -> f64 {
         let least = self.cwnd * WINDOW_LEFT;
         if self.counted < 2 || !self.params.counts(self.bounds.base_rtt) {

@@ -227,9 +227,13 @@ fn unowned(key: &str, draft: &Draft, plan: &Plan) -> Option<Unread> {
     (!acts || !owned).then_some(unused)
 }
 
-/// Whether ports of the network have the discipline called `name`.
+/// Whether ports of the network have the discipline called `name`, or one with its settings.
 fn has_qdisc(plan: &Plan, name: &str) -> bool {
-    disciplines(plan).any(|qdisc| qdisc.name() == name)
+    let owner = |qdisc| match qdisc {
+        QdiscKind::PhantomTrim => QdiscKind::PhantomEcn,
+        other => other,
+    };
+    disciplines(plan).any(|qdisc| owner(qdisc).name() == name)
 }
 
 /// The disciplines of the network's ports.
@@ -301,6 +305,16 @@ mod tests {
         let read: Vec<_> = own.iter().filter(|key| !is_idle(World::Nic, key)).collect();
         assert_eq!(read, ["sched.zeropod.ask_every"]);
         assert!(!own.iter().any(|key| is_idle(World::Sim, &key)));
+    }
+
+    #[test]
+    fn settings_of_phantom_queues_act_beside_trimming_queues_too() {
+        let said = |transport| {
+            let plan = plan("two-dc:4,2,1ms", &[("transport", transport)]);
+            unowned("switch.phantom.kmin", &plan.draft, &plan).map_or("", |(why, _)| why)
+        };
+        assert_eq!(["uno", "auto"].map(said), ["", ""]);
+        assert!(said("smartt").contains("no policy"));
     }
 
     #[test]

@@ -179,6 +179,19 @@ fn a_lone_flow_of_one_site_fills_most_of_its_line_at_any_rate_and_mtu() {
 }
 
 #[test]
+fn flows_of_one_datacentre_gain_windows_before_they_end() {
+    let longest = |set: &[(&'static str, &'static str)], seed| {
+        let flows = matrix("permutation", 32, seed, &[("size", "2MiB")]);
+        let settings = [&[("transport", "uno")], set].concat();
+        run(&settings, flows, "leaf-spine:4,4,8,100").summary.fct_us.max.unwrap()
+    };
+    let sum = |set: &[_]| (1..=3).map(|seed| longest(set, seed)).sum::<f64>();
+    // With the alpha of several datacentres a window that came down to a packet stays there.
+    let (small, own) = (sum(&[("cc.unocc.alpha_of", "same")]), sum(&[]));
+    assert!(own < 0.9 * small, "{own} {small}");
+}
+
+#[test]
 fn auto_is_behind_neither_of_its_parts_where_near_and_far_flows_share_a_port() {
     let pairs = [129, 145, 161, 177, 1, 17, 33, 49].map(|src| (src, 240));
     let completion = |transport| {

@@ -79,6 +79,26 @@ fn an_rtt_of_unmarked_acknowledgements_adds_alpha() {
 }
 
 #[test]
+fn alpha_is_larger_where_the_network_is_one_datacentre() {
+    let mut params = UnoCcParams::default();
+    let alpha = |params: &mut UnoCcParams, site_rtt, inter_rtt| {
+        let facts = NetworkFacts { site_rtt, inter_rtt, ..NetworkFacts::default() };
+        UnoCc::resolve(params, &facts);
+        Scale::new(params, &NEAR).alpha * MTU.as_f64() / NEAR.bdp().as_f64()
+    };
+    let [near, far] = [NEAR, FAR].map(|path| Some(path.base_rtt));
+    let is = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
+    assert!(is(alpha(&mut params, None, None), 0.001), "nothing is known of the network");
+    assert!(is(alpha(&mut params, near, near), 0.032), "one datacentre");
+    assert!(is(alpha(&mut params, None, None), 0.032), "what is known stays");
+    assert!(is(alpha(&mut params, near, far), 0.001), "two datacentres");
+    params.alpha = 0.1;
+    assert!(is(alpha(&mut params, near, near), 0.1), "a larger alpha stays");
+    let mut paper = UnoCcParams { alpha_of: AlphaOf::Same, ..UnoCcParams::default() };
+    assert!(is(alpha(&mut paper, near, near), 0.001), "the paper's presets do not follow");
+}
+
+#[test]
 fn epochs_are_as_long_for_far_flows_as_for_near_ones() {
     // In 1.6 ms a flow ends 100 epochs of 16 us, whatever its own RTT.
     for path in [NEAR, FAR] {

@@ -85,7 +85,7 @@ impl KernelJob for Decision<'_> {
         let Self { pass, colours, first, demands, ports, chance, grants } = self;
         pass.draw(chance);
         let given = grants.len();
-        let mut router = PathCount::new(ports);
+        let mut router = PathCount::new(ports, colours.shape.tors());
         let work = &mut Work { demands, ports, router: &mut router, chance, grants };
         pass.serve_first::<O, _>(work, first);
         pass.run::<O, _>(work);
@@ -111,10 +111,10 @@ struct PathCount {
 
 impl PathCount {
     #[inline(always)]
-    fn new(ports: &IdlePorts) -> Self {
+    fn new(ports: &IdlePorts, tors: usize) -> Self {
         let mut this =
             Self { left: [[0; LANES]; 2], up: Words::ZERO, down: Words::ZERO, open_down: 0 };
-        for tor in 0..LANES {
+        for tor in 0..tors.min(LANES) {
             let counts = [ports.up.0[tor], ports.down.0[tor]].map(u32::count_ones);
             #[expect(clippy::cast_possible_truncation, reason = "at most 32")]
             let [up, down] = counts.map(|count| count as u8);
@@ -178,12 +178,11 @@ const PATH: usize = SIDES;
 /// The colouring of one decision. ToRs that send are 0..32, ToRs that receive are 32..64.
 #[derive(Clone, Debug)]
 struct Colours {
-    per_tor: usize,
-    hosts: usize,
+    shape: Shape,
     first: u32,
     /// For each ToR and Agg: the edge that has it, as a number of [`Self::ends`].
     edges: [[u16; LANES]; SIDES],
-    /// For each edge: its two ToRs, and its grant.
+    /// For each edge: its two ToRs, its Agg and its grant.
     ends: Vec<Edge>,
     /// Grants that are given up, in rising order.
     given_up: Vec<u16>,
@@ -192,6 +191,7 @@ struct Colours {
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     tors: [u8; 2],
+    agg: u8,
     grant: u16,
 }
 
@@ -207,8 +207,7 @@ impl Edge {
 impl Colours {
     fn new(shape: &Shape) -> Self {
         Self {
-            per_tor: shape.per_tor(),
-            hosts: shape.hosts(),
+            shape: *shape,
             first: 0,
             edges: [[NONE; LANES]; SIDES],
             ends: Vec::with_capacity(shape.hosts()),
@@ -220,18 +219,19 @@ impl Colours {
     /// Grants for which there is none are removed, their ports free again; true when there are any.
     #[inline(always)]
     fn route(&mut self, ports: &mut IdlePorts, grants: &mut Vec<Grant>, given: usize) -> bool {
-        self.edges = [[NONE; LANES]; SIDES];
+        let (tors, per_tor, hosts) = (self.shape.tors(), self.shape.per_tor(), self.shape.hosts());
+        for side in self.edges.chunks_exact_mut(LANES) {
+            side[..tors].fill([NONE; LANES]);
+        }
         self.ends.clear();
         self.given_up.clear();
         for (at, grant) in grants.iter().enumerate().skip(given) {
             let To::Host(to) = grant.to else { continue };
-            if usize::from(grant.sender) >= self.hosts {
+            if usize::from(grant.sender) >= hosts {
                 continue;
             }
-            let (from, to) =
-                (usize::from(grant.sender) / self.per_tor, usize::from(to) / self.per_tor);
+            let (from, to) = (usize::from(grant.sender) / per_tor, usize::from(to) / per_tor);
             let edge = self.ends.len() as u16;
-            self.ends.push(Edge { tors: [from as u8, (LANES + to) as u8], grant: at as u16 });
             let both = ports.up.0[from] & ports.down.0[to];
             let agg = if both != 0 {
                 first_from(both, self.first)
@@ -242,15 +242,15 @@ impl Colours {
                 self.given_up.push(at as u16);
                 continue;
             }
+            let tors = [from as u8, (LANES + to) as u8];
+            self.ends.push(Edge { tors, agg: agg as u8, grant: at as u16 });
             ports.up.0[from] &= !(1 << agg);
             ports.down.0[to] &= !(1 << agg);
             self.edges[from][agg as usize] = edge;
             self.edges[LANES + to][agg as usize] = edge;
         }
-        for edges in &self.edges[..LANES] {
-            for (agg, edge) in edges.iter().enumerate().filter(|(_, edge)| **edge != NONE) {
-                grants[usize::from(self.ends[usize::from(*edge)].grant)].agg = agg as u8;
-            }
+        for edge in &self.ends {
+            grants[usize::from(edge.grant)].agg = edge.agg;
         }
         for at in self.given_up.iter().rev() {
             let grant = grants.remove(usize::from(*at));
@@ -263,8 +263,8 @@ impl Colours {
     fn release(&self, ports: &mut IdlePorts, grant: &Grant) {
         let To::Host(to) = grant.to else { return };
         for (word, host) in [(&mut ports.send, grant.sender), (&mut ports.recv, to)] {
-            let host = usize::from(host);
-            word.0[host / self.per_tor] |= 1 << (host % self.per_tor);
+            let (tor, bit) = self.shape.place(host.into());
+            word.0[tor] |= 1 << bit;
         }
     }
 
@@ -279,7 +279,13 @@ impl Colours {
                     continue;
                 };
                 for tor in &path[..len] {
-                    self.edges[usize::from(*tor)].swap(mine, theirs);
+                    let edges = &mut self.edges[usize::from(*tor)];
+                    edges.swap(mine, theirs);
+                    for agg in [mine, theirs] {
+                        if let Some(edge) = self.ends.get_mut(usize::from(edges[agg])) {
+                            edge.agg = agg as u8;
+                        }
+                    }
                 }
                 let flip = 1 << mine | 1 << theirs;
                 ports.down.0[to] ^= flip;

@@ -378,6 +378,10 @@ fn sampled_triggers() -> Verdict {
 fn without_hugepages() -> Verdict {
     let matrix = matrix("permutation", 4, &[("size", "256KiB")]);
     assert_whole(&run(&plan(&[("vdev.hugepages", "off")], matrix, "leaf-spine:2,2,2")));
+    // Buffers of short frames fill a page of 4 KiB each, and a long way needs many of them.
+    let far = matrix("permutation", 4, &[("size", "64KiB")]);
+    let settings = [("vdev.hugepages", "off"), ("mtu", "1000")];
+    assert_whole(&run(&plan(&settings, far, "two-dc:2,3,1ms")));
     Verdict::Passed
 }
 

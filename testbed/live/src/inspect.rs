@@ -19,8 +19,6 @@ pub struct Inspected {
 
 /// Memory that DPDK needs beside the pool: for queues, and a memif's rings.
 const EAL_MB: u64 = 128;
-/// A buffer's mbuf, headroom and the pool's own octets.
-const BESIDE_ROOM: u64 = 384 + 512;
 
 /// Opens `device` for `queues` queues as measurements between processes do, and closes it again.
 ///
@@ -38,7 +36,7 @@ pub fn inspect(device: &DeviceName, queues: u16) -> Result<Inspected, DpdkError>
     // Every receive descriptor holds a buffer.
     let count = 2 * u32::from(queues) * u32::from(config.rx_descriptors) - 1;
     let count = count + device.buffers_kept();
-    let mb = (u64::from(count) * (u64::from(room) + BESIDE_ROOM)).div_ceil(1 << 20) + EAL_MB;
+    let mb = Pool::memory(count, room).div_ceil(1 << 20) + EAL_MB;
     let memory_mb = u32::try_from(mb).unwrap_or(u32::MAX);
     let eal = Eal::start(&device.allowed_in(EalOptions { memory_mb, ..EalOptions::default() }))?;
     let pool = Arc::new(Pool::new(&eal, PoolConfig { count, room, cache: 0, socket: -1 })?);

@@ -433,7 +433,7 @@ fn port_config(device: &DeviceName, frame: u16) -> PortConfig {
 }
 
 fn eal_options(setup: &BorderSetup, room: u16) -> EalOptions {
-    let bytes = u64::from(setup.buffers + COPIES) * (u64::from(room) + 384);
+    let bytes = Pool::memory(setup.buffers + COPIES, room);
     let mb = bytes.div_ceil(1 << 20) + EAL_MB;
     let options = EalOptions {
         memory: setup.memory,

@@ -123,7 +123,7 @@ impl WarmUpDevice {
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
         let room = device.room(full);
-        let bytes = u64::from(BUFFERS) * (u64::from(room) + 384);
+        let bytes = Pool::memory(BUFFERS, room);
         let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);
         let options = device.allowed_in(EalOptions {
             memory: match host.hugepages {

@@ -2,8 +2,9 @@
 
 use transport::HostId;
 use transport::wire::addressing::{AddressTable, Addressing};
+use transport::wire::frame::HEADERS_MAX;
 use transport_dpdk::neighbour::Mac;
-use transport_dpdk::{DeviceName, EalOptions, MemoryMode, SharedKeys, Side};
+use transport_dpdk::{DeviceName, EalOptions, MemoryMode, Pool, SharedKeys, Side};
 
 use super::error::PeerError;
 
@@ -55,9 +56,10 @@ impl ProcessSetup {
 
     /// How DPDK starts for buffers of `room` octets.
     pub(super) fn eal_options(&self, room: u16) -> EalOptions {
-        // Two pools of full buffers, one of small ones, each buffer with its mbuf and headroom.
-        let buffers = 2 * u64::from(self.buffers) + u64::from(self.device.buffers_kept());
-        let bytes = buffers * (u64::from(room) + 384 + 512);
+        let received = Pool::memory(self.buffers + self.device.buffers_kept(), room);
+        let own = Pool::memory(self.buffers, room);
+        let small = Pool::memory(2 * self.buffers, HEADERS_MAX);
+        let bytes = received + own + small;
         let rings = u64::from(self.depth) * u64::from(room) * 2;
         let mb = (bytes + rings).div_ceil(1 << 20) + EAL_MB;
         self.device.allowed_in(EalOptions {

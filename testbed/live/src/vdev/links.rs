@@ -152,7 +152,13 @@ impl Devices {
         let stamp = TimestampField::register(&eal).map_err(|error| unfit(&error))?;
         let pool = |count| {
             let config = PoolConfig { count, room, cache: CACHE, socket: -1 };
-            Pool::new(&eal, config).map(Arc::new).map_err(|error: MbufError| unfit(&error))
+            Pool::new(&eal, config).map(Arc::new).map_err(|error: MbufError| match vdev.memory_mb {
+                Some(mb) => RunError::Environment(format!(
+                    "{error}; vdev.memory_mb is {mb}, and {} is enough here",
+                    memory_mb(plan, pmd, hosts + switch, room)
+                )),
+                None => unfit(&error),
+            })
         };
         let pools = Pools { hosts: pool(hosts)?, switch: pool(switch)? };
         let config = LinkConfig {
@@ -221,8 +227,7 @@ fn buffers(plan: &Plan) -> u32 {
 }
 
 fn memory_mb(plan: &Plan, pmd: Pmd, count: u32, room: u16) -> u32 {
-    // 128 bytes each of mbuf, headroom and pool header.
-    let bytes = u64::from(count) * (u64::from(room) + 384);
+    let bytes = Pool::memory(count, room);
     let link_mb = if pmd.keeps_stamps() { 1 } else { COPYING_LINK_MB };
     let links_mb = u64::from(plan.hosts()) * link_mb;
     u32::try_from(bytes.div_ceil(1 << 20) + links_mb + EAL_MB).unwrap_or(u32::MAX)

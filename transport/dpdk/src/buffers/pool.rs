@@ -29,6 +29,14 @@ pub struct PoolConfig {
     pub socket: i32,
 }
 
+/// Bytes of an ordinary page.
+const PAGE: u64 = 4096;
+const CACHE_LINE: u64 = 64;
+/// Bytes that a pool puts before each mbuf, in a cache line of their own.
+const OBJECT_HEADER: u64 = CACHE_LINE;
+/// Bytes that the ring of a pool has for each mbuf: it has places for up to twice as many.
+const IN_RING: u64 = 16;
+
 /// A pool of packet buffers, shared by threads.
 ///
 /// Dropping it returns its memory to DPDK unless mbufs are still out or other lcores run, which
@@ -58,15 +66,28 @@ impl Pool {
             sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, socket)
         };
         let Some(raw) = NonNull::new(raw) else {
-            let bytes =
-                (u64::from(data_room) + size_of::<rte_mbuf>() as u64 + 64) * u64::from(count);
-            return Err(MbufError::Memory {
-                count,
-                mb: bytes.div_ceil(1 << 20),
-                errno: eal::last_errno(),
-            });
+            let mb = Self::memory(count, room).div_ceil(1 << 20);
+            return Err(MbufError::Memory { count, mb, errno: eal::last_errno() });
         };
         Ok(Self { raw, config, eal: eal.clone() })
+    }
+
+    /// Bytes of DPDK's memory that a pool of `count` mbufs with `room` takes in ordinary pages; in
+    /// hugepages it takes at most as many. A pool puts no mbuf that fits into a page across two
+    /// pages, so that mbufs above half a page have a page each. It also gives each mbuf an odd
+    /// number of cache lines.
+    ///
+    /// Source: `rte_mempool_calc_obj_size` and `rte_mempool_op_calc_mem_size_helper` of DPDK.
+    #[must_use]
+    pub const fn memory(count: u32, room: u16) -> u64 {
+        let parts = OBJECT_HEADER + size_of::<rte_mbuf>() as u64 + HEADROOM as u64 + room as u64;
+        let object = (parts.div_ceil(CACHE_LINE) | 1) * CACHE_LINE;
+        let in_page = PAGE / object;
+        let held = match in_page {
+            0 => object * count as u64,
+            in_page => (count as u64).div_ceil(in_page) * PAGE,
+        };
+        held + IN_RING * count as u64
     }
 
     /// One empty mbuf, or `None` when the pool is exhausted.
@@ -173,5 +194,21 @@ impl Mbuf {
         let copy = NonNull::new(copy)?;
         // SAFETY: a fresh chain that has no other owner.
         Some(unsafe { Self::own(copy) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_takes_a_page_for_each_mbuf_above_half_a_page() {
+        // The room, and bytes of DPDK's memory for 12 mbufs: three to a page, two, one, and packed.
+        let cases = [(1000, 4 * PAGE), (1600, 6 * PAGE), (2048, 12 * PAGE), (3776, 12 * PAGE)];
+        for (room, held) in cases {
+            assert_eq!(Pool::memory(12, room), held + 12 * IN_RING, "{room}");
+        }
+        assert_eq!(Pool::memory(12, 9000), 12 * (9344 + IN_RING));
+        assert_eq!(Pool::memory(13, 1600), 7 * PAGE + 13 * IN_RING);
     }
 }

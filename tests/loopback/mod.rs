@@ -46,6 +46,7 @@ pub(crate) const CASES: &[Case] = &[
     ("an_all_to_all_of_dcsim_loses_probes_and_no_data", dcsim),
     ("hosts_of_a_pod_send_in_slots_and_nothing_collides", zeropod::all_to_all),
     ("hosts_of_a_pod_that_ask_on_change_send_in_slots_and_nothing_collides", zeropod::on_change),
+    ("cells_inside_one_of_several_pods_wait_for_no_timeout", zeropod::in_one_of_several),
     ("a_backup_takes_over_from_a_scheduler_that_is_killed_while_hosts_wait", zeropod::taken_over),
     ("permutation_of_16_hosts_over_net_ring_is_delivered_and_verified", permutation),
     ("loss_reordering_duplication_and_corruption_leave_payloads_intact", faults),

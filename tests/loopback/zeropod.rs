@@ -32,6 +32,14 @@ fn all_to_all_with(set: &[(&str, &str)]) -> Verdict {
     Verdict::Passed
 }
 
+/// Beside other pods a timeout is as long as a minute of the machine. Cells whose receipts do not
+/// come are sent again much sooner, however late threads are polled.
+pub(super) fn in_one_of_several() -> Verdict {
+    let outcome = run_in("zeropod:4,2,3", &[], &[]);
+    assert_eq!(outcome.stats.lost_by_timeout, 0, "{:?}", outcome.stats);
+    Verdict::Passed
+}
+
 /// A backup takes over from a scheduler that is killed while hosts wait, and all bytes arrive.
 pub(super) fn taken_over() -> Verdict {
     let outcome = run_in("zeropod-ha:4", &[], &["kill@scheduler:0,from_us=60"]);

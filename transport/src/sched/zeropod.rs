@@ -60,7 +60,7 @@ use crate::segment::TxSegment;
 use crate::time::{Duration, Instant};
 use crate::units::{Bytes, FlowId, HostId};
 use crate::wire::Body;
-use crate::wire::pod::{CellName, DemandEnd, Grant, MICE_MAX, Mouse, REPORTED_MAX, Rts, Schd};
+use crate::wire::pod::{CellName, DemandEnd, Grant, MICE_MAX, Mouse, Rts, Schd};
 use awaited::Awaited;
 use clock::PodClock;
 use counts::Odd;
@@ -192,9 +192,13 @@ impl Zeropod {
     pub fn at(pod_end: PodEnd, params: &ZeropodParams, timing: Timing, flows: usize) -> Self {
         let hosts = usize::from(params.hosts.max(1));
         let pods = usize::from(params.pods);
-        let several = params.ask_every > 1;
-        // Of each epoch that an answer reports, all cells may be of different flows.
-        let reported = if several { u16::BITS as usize + 1 } else { 1 };
+        let records = Records::new(timing.cells, Some(timing.to_lost)).resending(pods > 1);
+        let early = timing.early > Duration::ZERO;
+        // Of each epoch that an answer reports, all cells may be of different flows. A request
+        // reports several where it waited for its turn, or where a host that is polled late left
+        // one out. Such a host may begin to send in an epoch before it looks at those overdue.
+        let several = if early || params.ask_every > 1 { u16::BITS as usize + 1 } else { 1 };
+        let reported = if early { several.max(records.expiring_max()) } else { several };
         Self {
             timing,
             params: *params,
@@ -211,11 +215,11 @@ impl Zeropod {
             epoch: 0,
             epoch_ends: Instant::ZERO,
             filling: None,
-            filled: VecDeque::with_capacity(if timing.early > Duration::ZERO { 64 } else { 0 }),
+            filled: VecDeque::with_capacity(if early { 64 } else { 0 }),
             optimistic: None,
             offered: None,
-            records: Box::new(Records::new(timing.cells, Some(timing.to_lost)).resending(pods > 1)),
-            arrivals: Unreported::new(timing.to_receipt, if several { REPORTED_MAX } else { 0 }),
+            records: Box::new(records),
+            arrivals: Unreported::new(timing.to_receipt),
             reports: VecDeque::with_capacity(usize::from(timing.cells) * reported),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
             mice_len: 0,
@@ -531,7 +535,8 @@ impl Sending for Zeropod {
         queue.pending = queue.pending.saturating_sub(cells.into());
         if let Body::Data(data) = &segment.hdr.body {
             let to = filling.grant.to;
-            self.records.sent(filling.epoch, slot..slot + cells, (flow, data.psn), to);
+            let (slots, segment) = (slot..slot + cells, (flow, data.psn));
+            self.records.sent((filling.epoch, slots), segment, to, &mut self.reports);
             self.note_in_flight(flow, true);
         }
         self.counts.cells += u64::from(cells);

@@ -23,11 +23,11 @@ pub struct Unreported {
 }
 
 impl Unreported {
-    /// Nothing has arrived. Cells of an epoch are for the request `lag` epochs later, or of one up
-    /// to `kept` epochs behind that.
+    /// Nothing has arrived. Cells of an epoch are for the request `lag` epochs later, or for the
+    /// next one that leaves, which names [`REPORTED_MAX`] epochs at most.
     #[must_use]
-    pub fn new(lag: u64, kept: u64) -> Self {
-        let most = (usize::try_from(lag + kept).unwrap_or(0) + ARRIVALS_MORE).max(16);
+    pub fn new(lag: u64) -> Self {
+        let most = usize::try_from(lag + REPORTED_MAX).unwrap_or(0) + ARRIVALS_MORE;
         Self { epochs: VecDeque::with_capacity(most), most, lag, given_up: 0 }
     }
 
@@ -50,25 +50,10 @@ impl Unreported {
         self.epochs.clear();
     }
 
-    /// The slots that a request of `epoch` reports; those of earlier requests are given up.
-    pub fn take(&mut self, epoch: u64) -> u32 {
-        let lag = self.lag;
-        while let Some((sent, slots)) =
-            self.epochs.front().copied().filter(|(sent, _)| *sent + lag <= epoch)
-        {
-            self.epochs.pop_front();
-            if sent + lag == epoch {
-                return slots;
-            }
-            self.given_up += 1;
-        }
-        0
-    }
-
     /// The slots that a request of `epoch` reports, and in which epochs, a bit each: that which is
     /// its turn, and so on back. The cells of all these epochs arrived in the same slots, as those
     /// of the earliest one that was not reported. What is too old for a request is given up.
-    pub fn take_several(&mut self, epoch: u64) -> (u32, u16) {
+    pub fn take(&mut self, epoch: u64) -> (u32, u16) {
         let back = |sent: u64| epoch.checked_sub(sent + self.lag);
         let is_old = |sent| back(sent).is_some_and(|back| back >= REPORTED_MAX);
         while self.epochs.front().is_some_and(|(sent, _)| is_old(*sent)) {
@@ -76,7 +61,11 @@ impl Unreported {
             self.given_up += 1;
         }
         let first = self.epochs.front().filter(|(sent, _)| back(*sent).is_some());
-        let Some((_, slots)) = first.copied() else { return (0, 1) };
+        let Some((sent, slots)) = first.copied() else { return (0, 1) };
+        if back(sent) == Some(0) {
+            self.epochs.pop_front();
+            return (slots, 1);
+        }
         let mut epochs = 0;
         self.epochs.retain(|(sent, others)| match back(*sent).filter(|_| *others == slots) {
             Some(back) => {
@@ -106,33 +95,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrivals_are_reported_by_the_request_whose_turn_it_is() {
-        let mut arrivals = Unreported::new(7, 0);
+    fn arrivals_are_reported_by_the_request_whose_turn_it_is_or_by_the_next_one() {
+        let mut arrivals = Unreported::new(7);
         arrivals.note(11, 1 << 3);
         arrivals.note(10, 1);
         arrivals.note(10, 1 << 5);
+        arrivals.note(12, 1);
         assert_eq!(arrivals.due(), Some(17));
-        assert_eq!(arrivals.take(16), 0);
-        assert_eq!(arrivals.take(17), 0b10_0001);
-        assert_eq!(arrivals.take(19), 0, "its turn was missed");
-        assert_eq!((arrivals.due(), arrivals.given_up()), (None, 1));
+        assert_eq!(arrivals.take(16), (0, 1));
+        assert_eq!(arrivals.take(17), (0b10_0001, 1));
+        assert_eq!(arrivals.take(19), (1 << 3, 1 << 1), "no request left in its turn");
+        assert_eq!(arrivals.take(20), (1, 1 << 1));
+        assert_eq!((arrivals.due(), arrivals.given_up()), (None, 0));
         (0..40).for_each(|epoch| arrivals.note(epoch, 1));
-        assert_eq!(arrivals.given_up(), 1 + 40 - 16, "without room");
+        assert_eq!(arrivals.given_up(), 40 - (7 + 16 + 8), "without room");
     }
 
     #[test]
     fn a_request_reports_all_epochs_whose_cells_arrived_alike() {
-        let mut arrivals = Unreported::new(7, REPORTED_MAX);
+        let mut arrivals = Unreported::new(7);
         for epoch in [10, 11, 14, 25, 26] {
             arrivals.note(epoch, 0b1111);
         }
         arrivals.note(12, 1 << 3);
-        assert_eq!(arrivals.take_several(16), (0, 1));
+        assert_eq!(arrivals.take(16), (0, 1));
         // That of 10 is 16 epochs back, and too old.
-        assert_eq!(arrivals.take_several(33), (0b1111, 1 << 15 | 1 << 12 | 1 << 1 | 1));
+        assert_eq!(arrivals.take(33), (0b1111, 1 << 15 | 1 << 12 | 1 << 1 | 1));
         assert_eq!(arrivals.due(), Some(19));
-        assert_eq!(arrivals.take_several(34), (0b1000, 1 << 15));
-        assert_eq!((arrivals.due(), arrivals.take_several(35)), (None, (0, 1)));
+        assert_eq!(arrivals.take(34), (0b1000, 1 << 15));
+        assert_eq!((arrivals.due(), arrivals.take(35)), (None, (0, 1)));
         assert_eq!(arrivals.given_up(), 1);
     }
 }

@@ -53,11 +53,8 @@ impl Zeropod {
     /// The arrivals that a request of `epoch` reports, and in which epochs. They wait for their
     /// turn, unless the request leaves anyway.
     pub(super) fn take_arrivals(&mut self, epoch: u64, leaves: bool) -> (u32, u16) {
-        if !self.gathers() {
-            return (self.arrivals.take(epoch), 1);
-        }
         if leaves || self.reports_from().is_some_and(|from| from <= epoch) {
-            return self.arrivals.take_several(epoch);
+            return self.arrivals.take(epoch);
         }
         (0, 1)
     }

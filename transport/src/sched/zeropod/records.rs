@@ -178,19 +178,28 @@ impl Records {
         place * usize::from(self.cells) + usize::from(slot)
     }
 
-    /// A segment left in `slots` of `epoch`, several for a train, for a host of the pod or a Core.
+    /// Epochs whose segments one call may append, to be sent again.
+    pub(super) fn expiring_max(&self) -> usize {
+        self.open.as_ref().map_or(0, |_| self.sent.len())
+    }
+
+    /// A segment left in some slots of an epoch, several for a train, for a host of the pod or a
+    /// Core. The epoch may take the place of one that no receipt can name any more and that has not
+    /// been looked at: a host that is polled begins epochs while it sends. Appends what is then to
+    /// be sent again to `out`.
     pub(super) fn sent(
         &mut self,
-        epoch: u64,
-        slots: Range<u16>,
+        (epoch, slots): (u64, Range<u16>),
         (flow, psn): (FlowId, Psn),
         to: DemandEnd,
+        out: &mut VecDeque<Reported>,
     ) {
-        let (place, kept) = (self.place(epoch), self.kept());
-        let record = &mut self.sent[place];
-        if record.epoch != epoch {
+        let place = self.place(epoch);
+        if self.sent[place].epoch != epoch {
+            // Bounded by the epochs that are kept.
+            while self.expire(epoch, out) {}
             let inside = matches!(to, DemandEnd::Host(_));
-            *record = Sent { epoch, slots: 0, joined: 0, inside };
+            self.sent[place] = Sent { epoch, slots: 0, joined: 0, inside };
             // Cores send no receipts.
             let lag = self.lag.filter(|_| epoch >= self.term_from);
             if let Some(lag) = lag.filter(|_| inside) {
@@ -200,9 +209,6 @@ impl Records {
                 self.unreported.push_back(epoch);
             }
             if let Some(open) = self.open.as_mut().filter(|_| inside) {
-                while open.front().is_some_and(|sent| sent + kept < epoch) {
-                    open.pop_front();
-                }
                 open.push_back(epoch);
             }
         }
@@ -210,6 +216,7 @@ impl Records {
             return;
         }
         let all = slots_of(slots.clone());
+        let record = &mut self.sent[place];
         record.slots |= all;
         record.joined |= all & !slots_of(slots.start..slots.start + 1);
         let begins = self.segment_place(place, slots.start);
@@ -342,6 +349,18 @@ mod tests {
         }
     }
 
+    /// A segment leaves, and nothing is to be sent again for that.
+    fn leaves(
+        records: &mut Records,
+        cell: (u64, Range<u16>),
+        segment: (FlowId, Psn),
+        to: DemandEnd,
+    ) {
+        let mut out = VecDeque::new();
+        records.sent(cell, segment, to, &mut out);
+        assert!(out.is_empty());
+    }
+
     const GRANT: Grant = Grant {
         epoch: 0,
         to: DemandEnd::Host(1),
@@ -371,7 +390,12 @@ mod tests {
         let (mut records, mut out) = (Records::new(32, None), VecDeque::new());
         let flow = FlowId::new(3, 1);
         for slot in 0..4 {
-            records.sent(70, slot..slot + 1, (flow, Psn(62 + u32::from(slot))), DemandEnd::Host(1));
+            leaves(
+                &mut records,
+                (70, slot..slot + 1),
+                (flow, Psn(62 + u32::from(slot))),
+                DemandEnd::Host(1),
+            );
         }
         records.report(70 - SENT_MAX, !0, &mut out);
         assert!(out.is_empty());
@@ -388,13 +412,18 @@ mod tests {
         for (last, found) in [(70 + kept - 1, 1), (70 + kept, 0)] {
             let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
             for epoch in 70..=last {
-                records.sent(epoch, 3..4, (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
+                leaves(
+                    &mut records,
+                    (epoch, 3..4),
+                    (FlowId::new(3, 1), Psn(0)),
+                    DemandEnd::Host(1),
+                );
             }
             records.report(70, 0b1000, &mut out);
             assert_eq!(out.len(), found, "{last}");
         }
         let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
-        records.sent(70, 4..5, (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
+        leaves(&mut records, (70, 4..5), (FlowId::new(3, 1), Psn(0)), DemandEnd::Host(1));
         records.report(70, !0, &mut out);
         assert!(out.is_empty(), "a slot behind the last one");
         assert_eq!(Records::new(4, Some(1 << 40)).segments.len(), 4 * 64);
@@ -405,7 +434,7 @@ mod tests {
         let (mut records, mut out) = (Records::new(32, None), VecDeque::new());
         let (flow, to) = (FlowId::new(3, 1), DemandEnd::Host(1));
         for (psn, slots) in (0..).zip([0..1, 1..4, 4..5, 5..16, 16..32]) {
-            records.sent(70, slots, (flow, Psn(psn)), to);
+            leaves(&mut records, (70, slots), (flow, Psn(psn)), to);
         }
         let mut report = |arrived| {
             out.clear();
@@ -427,7 +456,7 @@ mod tests {
         for (epoch, to) in (70..).zip(ends) {
             for slot in 0..4 {
                 let psn = Psn(u32::from(slot) + u32::try_from(epoch - 70).unwrap() * 4);
-                records.sent(epoch, slot..slot + 1, (flow, psn), to);
+                leaves(&mut records, (epoch, slot..slot + 1), (flow, psn), to);
             }
         }
         records.report(70, 0b0101, &mut out);
@@ -435,7 +464,7 @@ mod tests {
         assert!(!records.send_again(&mut out), "in the same term");
         records.begin_term(73);
         // Cells of the new term are not among them.
-        records.sent(73, 0..1, (flow, Psn(20)), DemandEnd::Host(1));
+        leaves(&mut records, (73, 0..1), (flow, Psn(20)), DemandEnd::Host(1));
         while records.send_again(&mut out) {}
         let runs: Vec<_> = out.iter().map(said).collect();
         assert!(runs.iter().all(|run| (run.0, run.1, run.3) == (flow, 0, true)));
@@ -452,10 +481,10 @@ mod tests {
         let (mut records, mut out) = (Records::new(4, Some(9)), VecDeque::new());
         let cell = (FlowId::new(3, 1), Psn(0));
         for epoch in 70..74 {
-            records.sent(epoch, 0..1, cell, DemandEnd::Host(1));
-            records.sent(epoch, 1..2, cell, DemandEnd::Host(1));
+            leaves(&mut records, (epoch, 0..1), cell, DemandEnd::Host(1));
+            leaves(&mut records, (epoch, 1..2), cell, DemandEnd::Host(1));
         }
-        records.sent(74, 0..1, cell, DemandEnd::Pod(1));
+        leaves(&mut records, (74, 0..1), cell, DemandEnd::Pod(1));
         records.report(71, 0b10, &mut out);
         assert_eq!(records.lost_due(), Some(79));
         let lost: Vec<_> = [79, 79, 80, 82, 83].map(|epoch| records.take_lost(epoch)).into();
@@ -472,7 +501,7 @@ mod tests {
             {
                 for slot in 0..4 {
                     let psn = Psn(u32::from(slot) + u32::try_from(epoch - 70).unwrap() * 4);
-                    records.sent(epoch, slot..slot + 1, (flow, psn), to);
+                    leaves(records, (epoch, slot..slot + 1), (flow, psn), to);
                 }
             }
         };
@@ -494,6 +523,29 @@ mod tests {
         let mut records = Records::new(4, Some(9));
         send(&mut records);
         assert!(records.expires().is_none() && !records.expire(due, &mut out));
+    }
+
+    /// A host that is polled begins an epoch and sends in it before it looks at what is overdue.
+    #[test]
+    fn an_epoch_that_is_sent_in_first_hides_nothing_that_no_receipt_can_name_any_more() {
+        let (kept, flow) = ((9 + SENT_MORE).next_power_of_two(), FlowId::new(3, 1));
+        for last in [kept, kept + 1, 3 * kept] {
+            let (mut records, mut out) =
+                (Records::new(4, Some(9)).resending(true), VecDeque::new());
+            for epoch in 70..72 {
+                let psn = Psn(u32::try_from(epoch - 70).unwrap());
+                leaves(&mut records, (epoch, 1..2), (flow, psn), DemandEnd::Host(1));
+            }
+            assert_eq!(records.expiring_max(), 32);
+            let cell = (70 + last, 0..1);
+            records.sent(cell, (flow, Psn(9)), DemandEnd::Host(1), &mut out);
+            let again: Vec<_> = out.iter().map(said).collect();
+            let expected = if last == kept { 0b1 } else { 0b11 };
+            assert_eq!(again, [(flow, 0, expected, true)], "{last}");
+            // That of 71 is named until it is looked at, and then the last one.
+            let due = if last == kept { 71 } else { 70 + last };
+            assert_eq!(records.expires(), Some(due + kept));
+        }
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl Protocol for Zeropod {
         let request = request.map(|epoch| self.next_request(epoch, self.asked_at));
         let begins = earliest(self.grants.first(), self.awaited.due());
         let begins = earliest(begins, self.records.expires());
+        let begins = earliest(begins, (!self.reports.is_empty()).then_some(self.epoch));
         let begins = earliest(begins, self.overdue_at());
         let begins = begins.map(|epoch| self.start(epoch));
         let next = earliest(earliest(request, begins), self.next_copy_at());

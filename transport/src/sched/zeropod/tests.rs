@@ -1,6 +1,7 @@
 //! Rules of Zeropod's hosts, one host at a time: what it asks for and sends when, and what it does
 //! about answers that are not what they should be.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
@@ -85,9 +86,18 @@ impl Host {
     }
 
     fn poll(&mut self) {
-        let now = self.now;
-        self.sched.handle_timeout(now);
+        self.look();
+        self.send();
+    }
+
+    /// Does what is due.
+    fn look(&mut self) {
+        self.sched.handle_timeout(self.now);
         self.reported.extend(core::iter::from_fn(|| self.sched.next_reported()));
+    }
+
+    fn send(&mut self) {
+        let now = self.now;
         let mut burst = Burst::with_limit(BURST);
         self.sched.poll_control(now, now, &mut burst);
         for segment in burst.iter() {
@@ -534,10 +544,10 @@ fn a_late_look_at_an_arrival_changes_no_receipt() {
     for late in [Duration::ZERO, timing.epoch] {
         assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 1 << 3);
     }
-    // Beyond its request a cell is reported by none, least of all for another epoch.
+    // Behind its request the next one reports a cell, for no other epoch.
     let late = timing.epoch * 4;
     assert_eq!(reported(name, arrived, late, 10 + timing.to_receipt), 0);
-    assert_eq!(reported(name, arrived, late, 14 + timing.to_receipt), 0);
+    assert_eq!(reported(name, arrived, late, 13 + timing.to_receipt), 1 << 3);
 }
 
 /// What leaves a host that asks, is granted three epochs and receives a cell in each slot of 40
@@ -622,6 +632,42 @@ fn a_host_that_is_early_misses_no_slot_when_it_is_polled_late() {
         assert_eq!(sent, due.collect::<Vec<_>>());
         assert_eq!(host.sched.counts().unused, 0);
     }
+}
+
+/// A worker sends before it does what is due, and begins epochs by that.
+#[test]
+fn a_host_that_sends_first_sends_all_again_that_no_receipt_can_name_any_more() {
+    let mut settings = (*config()).clone();
+    let params = &mut settings.sched_params.zeropod;
+    (params.early, params.pods, params.cores) = (Duration::from_us(3), 2, 16);
+    let config = Config::new(settings).unwrap();
+    let sched = Zeropod::new(&config.sched_setup(HOST, Rng::new(3)));
+    let mut host = Host { sched, ..Host::new() };
+    host.post(0, 16 * 200);
+    let (first, epochs) = (40, 150);
+    for epoch in 1..first + epochs {
+        host.now = host.epoch(epoch);
+        if let Some(total) = (epoch + 30).checked_sub(first).filter(|at| *at < epochs) {
+            let (epoch, total) = (epoch + 30, (total + 1) * 16 * 512);
+            let granted = granted(epoch.try_into().unwrap(), 16, total.try_into().unwrap());
+            assert!(host.answer(SCHEDULER, &granted));
+        }
+        host.send();
+        if host.sched.poll_timeout().is_some_and(|due| due <= host.now) {
+            host.look();
+        }
+    }
+    let mut again = vec![0; host.cells.len() + 1];
+    for reported in &host.reported {
+        let Reported::Segments { first, arrived, again: true, .. } = *reported else { continue };
+        let psns = (0..64).filter(|bit| arrived >> bit & 1 == 1).map(|bit| first.plus(bit).0);
+        psns.for_each(|psn| again[psn as usize] += 1);
+    }
+    // The epochs that are kept have not been given up.
+    let kept = 64 * 16;
+    let given_up = host.cells.len() - kept;
+    assert!(given_up > 80 * 16, "{given_up}");
+    assert_eq!(again[1..=given_up], vec![1; given_up]);
 }
 
 #[test]

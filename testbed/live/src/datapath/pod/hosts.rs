@@ -9,9 +9,7 @@ use transport::sched::zeropod::{Unreported, turn_from};
 use transport::wire::addressing::{AddressTable, Addressing, HostAddr};
 use transport::wire::checksum::Checksum;
 use transport::wire::frame::{self, FrameSpec};
-use transport::wire::pod::{
-    ClockState, DemandEnd, Grant, Invite, Join, REPORTED_MAX, Rts, Schd, hosts_a_switch,
-};
+use transport::wire::pod::{ClockState, DemandEnd, Grant, Invite, Join, Rts, Schd, hosts_a_switch};
 use transport::wire::{Body, Ext, Header, Note};
 use transport::{BURST, Duration, EntropyValue, HostId, Instant, Key, Rng};
 use transport_dpdk::{DilatedClock, LinkEnd, MbufBurst, Pool};
@@ -198,10 +196,9 @@ impl PodHosts {
         let place = (epoch % KEPT as u64) as usize;
         let of = &mut self.hosts[usize::from(host)];
         of.asked[place] = (epoch, now);
-        let (arrived, arrived_in) = match (&self.source, self.ask_every) {
-            (None, _) => (self.all_cells(), 1),
-            (Some(_), 1) => (of.arrivals.take(epoch), 1),
-            (Some(_), _) => of.arrivals.take_several(epoch),
+        let (arrived, arrived_in) = match &self.source {
+            None => (self.all_cells(), 1),
+            Some(_) => of.arrivals.take(epoch),
         };
         #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
         let rts = Rts {
@@ -384,7 +381,7 @@ impl PodHost {
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
         let key = Key(rng.next_u64().max(1));
         let asked = [(u64::MAX, Instant::ZERO); KEPT];
-        let (flows, arrivals) = (HostFlows::default(), Unreported::new(lag, REPORTED_MAX));
+        let (flows, arrivals) = (HostFlows::default(), Unreported::new(lag));
         Self { key, answered: false, receivers, open: 0, asked, flows, arrivals }
     }
 }

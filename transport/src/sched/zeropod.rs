@@ -393,7 +393,7 @@ impl Zeropod {
     fn on_answer(&mut self, from: HostId, schd: &Schd, local: Instant) -> Result<(), Odd> {
         self.advance(self.pod_time(local));
         self.admit(from, schd, local)?;
-        self.silence.answered();
+        self.note_heeded(schd);
         let standing = schd.standing.map(|(to, _)| to);
         self.note_answer(self.pod_time(local), standing);
         let granted = schd.grant.map(|grant| self.full(grant.epoch));

@@ -12,8 +12,9 @@ use transport::ec::EcKind;
 use transport::lb::LbKind;
 use transport::params::ParamValue as _;
 use transport::sched::SchedKind;
+use transport::sched::zeropod::timing::Timing;
 use transport::sched::zeropod::{Zeropod, ZeropodParams};
-use transport::wire::pod::{AGGS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
+use transport::wire::pod::{AGGS_MAX, CELLS_MAX, LAYERS_MAX, PODS_MAX, Stamp};
 use transport::{Config, Duration, HostId, Rng};
 
 use super::pods::PLACED;
@@ -122,7 +123,7 @@ pub(super) fn check(
     }
     if let Some(real) = draft.real_pod {
         // The scheduler of a real pod is another process, which chooses its own kernel.
-        return check_slots(config, real.run > 0);
+        return check_slots(draft, config, real.run > 0);
     }
     check_matcher(&config.sched_params.zeropod)?;
     check_pod(topology)?;
@@ -131,7 +132,8 @@ pub(super) fn check(
     check_clocks(draft, config)?;
     check_cut_off(draft, tree)?;
     check_regular(draft)?;
-    check_slots(config, true)?;
+    check_slots(draft, config, true)?;
+    check_drift(draft, config)?;
     check_cores(config, fabric, topology)
 }
 
@@ -299,25 +301,30 @@ fn with(what: &str) -> String {
 
 /// Hosts are those that slots need.
 fn check_ends(draft: &Draft, config: &Config) -> Result<(), RunError> {
+    let unfit = |key, found: String, expected: &str| {
+        let help = match draft.origin(key) {
+            Origin::Transport(_) => {
+                "use --transport zeropod, whose preset has what fits".to_owned()
+            }
+            _ => format!("leave --{key} out"),
+        };
+        Err(refused(key, found, with(expected), &help))
+    };
     if draft.trim {
-        let expected = with("switches that do not trim");
-        return Err(refused("trim", "`on`".to_owned(), expected, "leave --trim out"));
+        return unfit("trim", "`on`".to_owned(), "switches that do not trim");
     }
     if config.cc != CcKind::Fixed {
-        let expected = with("fixed, since hosts measure no round trip");
         let found = format!("`{}`", config.cc.name());
-        return Err(refused("cc", found, expected, "leave --cc out"));
+        return unfit("cc", found, "fixed, since hosts measure no round trip");
     }
     if config.lb != LbKind::Spray {
-        let expected = with("spray, since the scheduler chooses the way of each cell");
         let found = format!("`{}`", config.lb.name());
-        return Err(refused("lb", found, expected, "leave --lb out"));
+        return unfit("lb", found, "spray, since the scheduler chooses the way of each cell");
     }
     // A receiver reports incomplete blocks in control packets that have no slot.
     if config.ec != EcKind::Uncoded {
-        let expected = with("off, since reports of incomplete blocks have no slots");
-        let found = keys::show(draft, "ec").unwrap_or_default();
-        return Err(refused("ec", format!("`{found}`"), expected, "leave --ec out"));
+        let found = format!("`{}`", keys::show(draft, "ec").unwrap_or_default());
+        return unfit("ec", found, "off, since reports of incomplete blocks have no slots");
     }
     Ok(())
 }
@@ -362,6 +369,26 @@ fn check_clocks(draft: &Draft, config: &Config) -> Result<(), RunError> {
     Ok(())
 }
 
+/// A host that an answer corrects by a step keeps the pod's time while its clock gains less than
+/// that between two answers. Packets that meet since clocks are off a little may be answers: half
+/// of these are left out of account.
+fn check_drift(draft: &Draft, config: &Config) -> Result<(), RunError> {
+    let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
+    let (timing, step) = (host.timing(), host.timing().clock_step());
+    let between = timing.epoch * u64::from(config.sched_params.zeropod.ask_every);
+    let most = (step.as_us_f64() / (2.0 * between.as_us_f64()) * 1e6).floor();
+    if draft.clocks.drift_ppm <= most {
+        return Ok(());
+    }
+    let found = format!("{} parts in a million", draft.clocks.drift_ppm);
+    let expected = format!(
+        "at most {most}: in {between}, the time between two answers, a clock may gain half of the \
+         {step} by which an answer corrects it"
+    );
+    let help = "lower it, or lower sched.zeropod.cells or .ask_every";
+    Err(refused("sched.zeropod.clock_drift", found, expected, help))
+}
+
 /// Hosts get the time only from the answers of their scheduler. The clock of a host that gets none
 /// drifts away, and what the host sends afterwards meets what others send.
 fn check_cut_off(draft: &Draft, tree: &FatTree) -> Result<(), RunError> {
@@ -391,8 +418,55 @@ fn check_regular(draft: &Draft) -> Result<(), RunError> {
     Err(RunError::of_fault(fault, expected, help))
 }
 
+/// A time to the picosecond, in nanoseconds, where both of two are alike in microseconds.
+fn exact(time: Duration) -> String {
+    format!("{}.{:03}ns", time.as_ps() / 1000, time.as_ps() % 1000)
+}
+
+/// Epochs until a host learns of an arrival.
+fn epochs_to_learn(timing: &Timing) -> u64 {
+    timing.to_receipt + timing.to_decision + timing.to_gather + 4
+}
+
+/// Hosts learn of an arrival before records of the cells are gone, and schedulers keep what they
+/// decide.
+fn check_receipts(draft: &Draft, config: &Config, timing: &Timing) -> Result<(), RunError> {
+    let fits = |timing: &Timing| epochs_to_learn(timing) <= RECEIPT_MAX && timing.lead <= LEAD_MAX;
+    if fits(timing) {
+        return Ok(());
+    }
+    let fits_with = |change: fn(&mut ZeropodParams)| {
+        let mut settings = (**config).clone();
+        change(&mut settings.sched_params.zeropod);
+        let config = Config::new(settings).ok();
+        config.is_some_and(|config| {
+            fits(Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0))).timing())
+        })
+    };
+    let early = "sched.zeropod.early";
+    // Polled hosts are early by some time of the machine.
+    let is_polled = draft.clocks == ClockSettings::EXACT && draft.real_pod.is_none();
+    let (key, help) = if fits_with(|params| params.early = Duration::ZERO) {
+        match () {
+            () if draft.is_given(early) => (early, "lower it, or raise sched.zeropod.cells"),
+            () if is_polled => ("vdev.time_scale", "raise it"),
+            () => ("sched.zeropod.cells", "raise it, or use a network with less delay"),
+        }
+    } else if fits_with(|params| params.ask_every = 1) {
+        ("sched.zeropod.ask_every", "lower it")
+    } else if fits_with(|params| params.cells = CELLS_MAX) {
+        ("sched.zeropod.cells", "raise it")
+    } else {
+        ("topology", "use one whose links have less delay")
+    };
+    let (epoch, taken) = (timing.epoch, epochs_to_learn(timing));
+    let found = format!("epochs of {epoch}, {taken} to learn of an arrival");
+    let expected = format!("at most {RECEIPT_MAX} epochs");
+    Err(refused(key, found, expected, help))
+}
+
 /// Every host has a slot, and answers come in time where it is known when.
-fn check_slots(config: &Config, timed: bool) -> Result<(), RunError> {
+fn check_slots(draft: &Draft, config: &Config, timed: bool) -> Result<(), RunError> {
     let host = Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0)));
     let (timing, params) = (host.timing(), &config.sched_params.zeropod);
     let per_tor = params.per_tor;
@@ -425,17 +499,13 @@ fn check_slots(config: &Config, timed: bool) -> Result<(), RunError> {
     }
     let longest = timing.epoch * (LEAD_MAX / 2);
     if params.delay < timing.epoch || params.delay > longest {
-        let expected = format!("{} (an epoch) to {longest}", timing.epoch);
+        let is_alike = params.delay.to_string() == timing.epoch.to_string();
+        let shown = |time: Duration| if is_alike { exact(time) } else { time.to_string() };
+        let expected = format!("{} (an epoch) to {longest}", shown(timing.epoch));
         let help = "one decision follows another every epoch";
-        return Err(refused("sched.zeropod.delay", params.delay.to_string(), expected, help));
+        return Err(refused("sched.zeropod.delay", shown(params.delay), expected, help));
     }
-    let receipt = timing.to_receipt + timing.to_decision + timing.to_gather + 4;
-    if receipt > RECEIPT_MAX || timing.lead > LEAD_MAX {
-        let found = format!("epochs of {}, {receipt} to learn of an arrival", timing.epoch);
-        let expected = format!("at most {RECEIPT_MAX} epochs");
-        let help = "raise sched.zeropod.cells, or lower sched.zeropod.early or .ask_every";
-        return Err(refused("sched.zeropod.cells", found, expected, help));
-    }
+    check_receipts(draft, config, timing)?;
     let opens = if params.layers() > 0 { timing.core_answers_at } else { timing.answers_at };
     let comes = timing.request_behind(per_tor - 1, true) + timing.control_flight;
     let by = timing.epoch * Stamp::BEHIND + opens;

@@ -41,10 +41,6 @@ pub(super) struct PodClock {
 /// Answers after which a clock has settled.
 const SETTLED: u8 = 4;
 
-/// The largest correction once the clock has settled: half of a control cell, so that no cell
-/// leaves before the one in front of it.
-const STEP_OF_CONTROL: u64 = 2;
-
 /// A host that may be late corrects its clock by a part of the correction.
 const STEP_OF_LAG: u64 = 8;
 
@@ -243,8 +239,7 @@ impl Zeropod {
             Some((late, moved)) => (error - i64::from(late) * unit - moved) / 2,
             None => error,
         };
-        let step = Duration::from_ps(self.timing.control.as_ps() / STEP_OF_CONTROL);
-        let step = step.max(clock.lag / STEP_OF_LAG);
+        let step = self.timing.clock_step().max(clock.lag / STEP_OF_LAG);
         if let Some(clock) = &mut self.clock {
             clock.add(own.wrapping_add(error), paired.is_some(), trip, step);
         }

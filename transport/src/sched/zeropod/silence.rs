@@ -4,12 +4,17 @@
 //! repeated, and every introduction. So a host that gets no answer for as long as a flow survives
 //! silence has no scheduler, and gives up all flows that wait for one. Times are of whatever clock
 //! the host counts by until an answer comes: the pod's, or its own while it introduces itself.
+//!
+//! Where clocks are off, every host gets answers that help it to follow the pod's clock, whatever
+//! it asks. A scheduler refuses requests of a host whose clock has got away from the pod's by many
+//! epochs, and the answers then say of none that it came. Such answers end no silence.
 
 use super::queues::Queues;
 use super::timing::{ASK_EVERY, Timing};
 use super::{PodCounts, Zeropod};
 use crate::time::{Duration, Instant};
 use crate::units::FlowId;
+use crate::wire::pod::Schd;
 
 /// The silence of a scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +120,17 @@ impl Outage {
 }
 
 impl Zeropod {
+    /// The scheduler has answered: what it has said so far ends its silence, unless that is only
+    /// what it says to all hosts.
+    pub(super) fn note_heeded(&mut self, schd: &Schd) {
+        let takes_requests = schd.stamp.is_none_or(|stamp| stamp.late.is_some());
+        let answers = schd.grant.is_some() || schd.standing.is_some();
+        // Introductions get no other answer.
+        if takes_requests || answers || self.joining.is_some() {
+            self.silence.answered();
+        }
+    }
+
     /// A host that is not polled for long has answers to look at when `epoch` begins there: what it
     /// asked before is not the beginning of an outage. A host that waits for an answer is polled at
     /// its next request, or when it looks at its demands.
@@ -178,5 +194,36 @@ impl Zeropod {
         let opens = if self.params.pods > 1 { core_answers_at } else { answers_at };
         let known = self.timing.epoch_at(left) + opens.as_ps() / epoch.as_ps();
         known.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::super::tests::{Host, SCHEDULER, flow, granted};
+    use super::*;
+    use crate::sched::Protocol as _;
+    use crate::wire::pod::Stamp;
+
+    /// A scheduler refuses all requests of a host whose clock is off by many epochs, and answers
+    /// for its clock all the same.
+    #[test]
+    fn answers_that_say_of_no_request_that_it_came_end_no_silence() {
+        let said = |late| Some(Stamp { window: Some(0), behind_gap: false, late });
+        for (stamp, given_up) in [(said(None), 1), (said(Some(3)), 0), (None, 0)] {
+            let mut host = Host::new();
+            host.sched.silence.patience = host.sched.timing.epoch * 400;
+            host.post(0, 3);
+            let answer = Schd { stamp, grant: None, ..granted(0, 0, 0) };
+            let mut flows = Vec::new();
+            for epoch in 1..1000 {
+                host.run(host.epoch(epoch));
+                assert!(host.answer(SCHEDULER, &answer));
+                flows.extend(core::iter::from_fn(|| host.sched.next_given_up()));
+            }
+            let expected = [flow(0)];
+            assert_eq!(flows, expected[..given_up], "{stamp:?}");
+        }
     }
 }

@@ -212,6 +212,13 @@ impl Timing {
         self.fence(epoch) + superepoch - 1
     }
 
+    /// The most by which an answer corrects the clock of a host that has settled: half of a control
+    /// cell, so that no cell leaves before the one in front of it.
+    #[must_use]
+    pub const fn clock_step(&self) -> Duration {
+        Duration::from_ps(self.control.as_ps() / 2)
+    }
+
     /// The epoch of an instant at hosts.
     #[inline]
     #[must_use]

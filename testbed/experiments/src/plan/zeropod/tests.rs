@@ -9,6 +9,17 @@ fn refusal(topology: &str, set: &[(&str, &str)]) -> String {
     refusal_in(&by_name(topology).unwrap(), set)
 }
 
+/// A pod whose hosts ask in turns.
+const ASKING: (&str, &str) = ("sched.zeropod.ask_every", "8");
+
+/// Each of these words is in the refusal.
+fn says(topology: &str, set: &[(&str, &str)], words: &[&str]) {
+    let said = refusal(topology, set);
+    for word in words {
+        assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
+    }
+}
+
 fn refusal_in(topology: &FatTreeSpec, set: &[(&str, &str)]) -> String {
     plan(topology, set).map_or_else(|error| error, |_| String::new())
 }
@@ -76,11 +87,7 @@ fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
             &["4.800ns", "less than half", "8.320ns"],
         ),
         ("zeropod:8", &[("sched.zeropod.guard", "2us")], &["guard", "2.000us", "712.960ns"]),
-        ("zeropod:8", &[("sched.zeropod.delay", "100ns")], &["delay", "an epoch"]),
-        ("zeropod:8", &[("sched.zeropod.delay", "10s")], &["delay", "10.000s", "1460.142us"]),
         ("zeropod:8", &[("sched.zeropod.cells", "0")], &["cells=0", "1..=32"]),
-        ("zeropod:4", &[("sched.zeropod.cells", "1")], &["to learn of an arrival", "48"]),
-        ("zeropod:4", &[("sched.zeropod.early", "1s")], &["to learn of an arrival", "lower"]),
         ("zeropod:8", &[("sched.zeropod.iterations", "0")], &["iterations=0", "1..=255"]),
         ("zeropod:8", &[("sched.zeropod.top_k", "99")], &["top_k=99"]),
         ("zeropod:8", &[("switch.program", "pod-scheduler@tor")], &["topology places it"]),
@@ -91,11 +98,87 @@ fn what_does_not_fit_is_refused_with_key_value_and_expectation() {
         ("zeropod:4,2,16", &[("sched.zeropod.cells", "6")], &["at least 7", "each Core"]),
         ("ft128-1os", &[], &["no scheduler"]),
     ] {
-        let said = refusal(topology, set);
-        for word in words {
-            assert!(said.contains(word), "{set:?}: no `{word}` in `{said}`");
-        }
+        says(topology, set, words);
     }
+}
+
+#[test]
+fn times_that_do_not_fit_are_refused_to_what_differs() {
+    for (topology, set, words) in [
+        (
+            "zeropod:8",
+            &[("host.drift_ppm", "1100")][..],
+            &["sched.zeropod.clock_drift", "1100 parts", "at most 1091", "1.600ns", "lower"][..],
+        ),
+        (
+            "zeropod:8",
+            &[("sched.zeropod.clock_drift", "140"), ASKING],
+            &["clock_drift", "140 parts", "at most 136", "ask_every"],
+        ),
+        ("zeropod:8", &[("sched.zeropod.delay", "100ns")], &["delay", "an epoch"]),
+        ("zeropod:8", &[("sched.zeropod.delay", "10s")], &["delay", "10.000s", "1460.142us"]),
+        ("zeropod:8,3,5", &[("sched.zeropod.delay", "1419ns")], &["1419.000ns", "1419.520ns"]),
+        (
+            "zeropod:4",
+            &[("sched.zeropod.cells", "1")],
+            &["sched.zeropod.cells", "to learn of an arrival", "48", "raise it"],
+        ),
+        (
+            "zeropod:4",
+            &[("sched.zeropod.early", "1s")],
+            &["sched.zeropod.early", "to learn of an arrival", "lower it"],
+        ),
+    ] {
+        says(topology, set, words);
+    }
+    for fits in [&[("host.drift_ppm", "1091")][..], &[("host.drift_ppm", "136"), ASKING]] {
+        assert_eq!(refusal("zeropod:8", fits), "");
+    }
+}
+
+/// A value that was not given cannot be left out.
+#[test]
+fn what_a_preset_brings_is_mended_by_another_preset() {
+    let network = by_name("zeropod:8").unwrap();
+    let said = |set: &[(&str, &str)]| {
+        let mut draft = Draft::default();
+        draft.set_transport("smartt", Origin::Default).unwrap();
+        for (key, value) in set {
+            match *key {
+                "trim" => draft.set_trim(*value == "on", Origin::Set),
+                key => draft.set(key, value, Origin::Set).unwrap(),
+            }
+        }
+        let mut matrix = Matrix { nodes: 4, ..Matrix::default() };
+        matrix.push_flow(FlowSpec::new(HostId(0), HostId(1), Bytes(1000)));
+        Plan::new(&draft, matrix, &network).unwrap_err().to_string()
+    };
+    let preset = said(&[("sched", "zeropod")]);
+    assert!(
+        preset.contains("trim: found `on`") && preset.contains("--transport zeropod"),
+        "{preset}"
+    );
+    let given = said(&[("sched", "zeropod"), ("trim", "on")]);
+    assert!(given.contains("leave --trim out"), "{given}");
+}
+
+/// Each remedy that is named helps.
+#[test]
+fn what_takes_too_long_is_mended_by_what_is_named() {
+    let mut slow = by_name("zeropod:4").unwrap();
+    slow.tier.iter_mut().for_each(|tier| tier.downlink_latency_ns = 100_000);
+    let said = refusal_in(&slow, &[("sched.zeropod.delay", "200us")]);
+    assert!(said.contains("topology") && said.contains("less delay"), "{said}");
+    let said = refusal("zeropod:4", &[ASKING, ("sched.zeropod.cells", "4")]);
+    assert!(said.contains("sched.zeropod.ask_every"), "{said}");
+    // A world has chosen how early hosts are.
+    let network = by_name("zeropod:4").unwrap();
+    let plan = plan(&network, &[]).unwrap();
+    let early = |draft: &mut Draft| {
+        draft.settings.sched_params.zeropod.early = transport::Duration::from_ms(20);
+    };
+    let said = plan.with(early).unwrap_err().to_string();
+    assert!(said.contains("vdev.time_scale") && said.contains("raise it"), "{said}");
 }
 
 #[test]
@@ -194,7 +277,7 @@ fn packets_may_meet_only_where_clocks_may_be_off_by_more_than_a_guard() {
         (&[drift], false),
         (&[("sched.zeropod.clock_jitter", "5ns")], false),
         (&[("sched.zeropod.clock_jitter", "5ns"), ("sched.zeropod.guard", "4ns")], true),
-        (&[("sched.zeropod.clock_drift", "2000")], true),
+        (&[("sched.zeropod.clock_drift", "1000")], true),
         (&[drift, ("fault", "loss:0.01@all")], false),
         (&[drift, ("fault", "block-loss:1@hosts,block=2")], false),
         // A host may be without answers for milliseconds.

@@ -8,6 +8,7 @@ use fabric::{ProgramKind, QdiscKind};
 use transport::cc::CcKind;
 use transport::ec::EcKind;
 use transport::lb::LbParams;
+use transport::sched::SchedKind;
 use transport::{Duration, Instant};
 
 use crate::args::{RunArgs, World};
@@ -166,6 +167,7 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         (_, "nic.patience") if world != World::Nic => {
             Some(("in a world whose hosts are in one process", "--world nic"))
         }
+        ("sched", key) => idle_in_pod(key, world, plan),
         ("nic", "nic.qdisc" | "nic.depth" | "nic.control_depth") if world == World::Nic => {
             Some(("in a world whose cards are real", "--world sim or vdev"))
         }
@@ -185,6 +187,28 @@ fn unread(key: &str, world: World, plan: &Plan) -> Option<Unread> {
         }
         (_, "switch.queue_bdp") if plan.draft.switch.queue.is_some() => {
             Some(("beside switch.queue, which replaces it", "one of them"))
+        }
+        _ => None,
+    }
+}
+
+/// Settings of Zeropod that hosts, or a network without Cores, do not read.
+fn idle_in_pod(key: &str, world: World, plan: &Plan) -> Option<Unread> {
+    let params = &plan.settings.sched_params.zeropod;
+    if plan.settings.sched != SchedKind::Zeropod {
+        return None;
+    }
+    match key {
+        "sched.zeropod.core_buffer" | "sched.zeropod.pause_cells" if params.cores == 0 => {
+            Some(("in a network without Cores", "a topology with Cores, as zeropod:8,8,7"))
+        }
+        "sched.zeropod.optimistic" | "sched.zeropod.optimistic_copies"
+            if world != World::Sim || params.early > Duration::ZERO =>
+        {
+            Some((
+                "at hosts that make their packets early, when no slot is free for sure",
+                "--world sim, with exact clocks and without sched.zeropod.early",
+            ))
         }
         _ => None,
     }
@@ -308,13 +332,26 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_phantom_queues_act_beside_trimming_queues_too() {
-        let said = |transport| {
-            let plan = plan("two-dc:4,2,1ms", &[("transport", transport)]);
-            unowned("switch.phantom.kmin", &plan.draft, &plan).map_or("", |(why, _)| why)
+    fn settings_of_a_pod_that_change_nothing_are_warned_of_and_no_others() {
+        let idle = |topology, world, set: &[(&str, &str)], key: &str| {
+            let all = [&[("transport", "zeropod")], set].concat();
+            unread(&format!("sched.zeropod.{key}"), world, &plan(topology, &all)).is_some()
         };
-        assert_eq!(["uno", "auto"].map(said), ["", ""]);
-        assert!(said("smartt").contains("no policy"));
+        for key in ["core_buffer", "pause_cells"] {
+            assert!(idle("zeropod:8", World::Sim, &[], key), "{key}");
+            assert!(!idle("zeropod:8,2,2", World::Sim, &[], key), "{key}");
+        }
+        let early = ("sched.zeropod.early", "1us");
+        let jitter = ("sched.zeropod.clock_jitter", "5ns");
+        for key in ["optimistic", "optimistic_copies"] {
+            assert!(!idle("zeropod:8", World::Sim, &[], key), "{key}");
+            assert!(idle("zeropod:8", World::Vdev, &[], key), "{key}");
+            assert!(idle("zeropod:8", World::Sim, &[early], key), "{key}");
+            assert!(idle("zeropod:8", World::Sim, &[jitter], key), "{key}");
+        }
+        assert!(!idle("zeropod:8", World::Vdev, &[], "cells"));
+        let other = plan("zeropod:8", &[("transport", "smartt")]);
+        assert!(unread("sched.zeropod.optimistic", World::Vdev, &other).is_none());
     }
 
     #[test]

@@ -322,9 +322,27 @@ impl Bench {
         let waited = served.then(|| hosts.waited());
         let said = waited.and_then(|waited| waiting(waited, timing.epoch));
         if said.is_none() {
-            tracing::warn!("no request was answered: {:?}", endpoint.served());
+            let (device, hosts) = (case.device.name(), case.hosts);
+            let why = unanswered(endpoint.served().pods.refusals());
+            tracing::warn!(
+                "{device}, {hosts} hosts: no request was answered in epochs of {}, as {why}; \
+                 how long requests wait is left out. The two threads want a core each for \
+                 themselves: end other programs, or measure in longer epochs, as with --epoch-us \
+                 1000",
+                timing.epoch
+            );
         }
         Ok(said)
+    }
+}
+
+/// Why no request was answered, by the reasons for which the scheduler refused requests.
+fn unanswered<'a>(refusals: impl Iterator<Item = (&'a str, u64)>) -> String {
+    let refused = refusals.filter(|(_, count)| *count > 0);
+    let refused: Vec<_> = refused.map(|(why, count)| format!("{count} as {why}")).collect();
+    match refused.is_empty() {
+        true => "too few came within their epochs".to_owned(),
+        false => format!("they were refused: {}", refused.join(", ")),
     }
 }
 
@@ -360,6 +378,14 @@ fn waiting(waited: Vec<u32>, epoch: Duration) -> Option<PodWaiting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_without_an_answer_have_a_reason() {
+        let refused = [("malformed", 0), ("past_epoch", 10_158), ("future_epoch", 2)];
+        let said = unanswered(refused.into_iter());
+        assert_eq!(said, "they were refused: 10158 as past_epoch, 2 as future_epoch");
+        assert_eq!(unanswered(refused[..1].iter().copied()), "too few came within their epochs");
+    }
 
     /// A request is there within its epoch, and a decision takes one epoch: both measurements of
     /// this file rest on that.

@@ -93,7 +93,7 @@ reasons! {
     Optimistic => "optimistic",
     /// Independent random loss of a fault schedule.
     RandomLoss => "random_loss",
-    /// Correlated loss of a fault schedule.
+    /// Correlated loss of a fault schedule: `burst-loss` or `block-loss`.
     BurstLoss => "burst_loss",
     /// The packet left on a link that was down, or was on the link when the link went down.
     LinkDown => "link_down",

@@ -178,19 +178,20 @@ fn window(why: &FlowWhy) -> String {
 }
 
 fn scheduler(why: &FlowWhy) -> String {
-    match epochs(&why.demands, why.part(TimePart::Scheduler)) {
+    match epochs(&why.demands, why.part(TimePart::Scheduler), "its host's") {
         Some(causes) => format!("it waited for epochs of its pod's scheduler: {causes}"),
         None => "its scheduler held it back (credit, tokens or slots)".to_owned(),
     }
 }
 
-/// The most frequent causes for which cells waited for epochs, of `all` picoseconds.
-fn epochs(demands: &[DemandTime], all: u64) -> Option<String> {
+/// The most frequent causes for which cells waited for epochs, of `all` picoseconds; `owner` is
+/// the end that sends them.
+fn epochs(demands: &[DemandTime], all: u64, owner: &str) -> Option<String> {
     let share = |time: &DemandTime| time.ps.saturating_mul(100).checked_div(all).unwrap_or(0);
     let named = demands.iter().take(NAMED_CAUSES);
     let named = named.filter(|time| share(time) >= NAMED_SHARE).map(|time| {
         let first = if time.smaller { ", some with less to send" } else { "" };
-        format!("{}{first} ({} %)", cause(&time.cause), share(time))
+        format!("{}{first} ({} %)", cause(&time.cause, owner), share(time))
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { None } else { Some(named.join(", ")) }
@@ -200,14 +201,14 @@ fn epochs(demands: &[DemandTime], all: u64) -> Option<String> {
 const NAMED_CAUSES: usize = 3;
 const NAMED_SHARE: u64 = 10;
 
-/// What a decision did about a demand, in words.
-fn cause(name: &str) -> &str {
-    match name {
+/// What a decision did about a demand of `owner`, in words.
+fn cause(name: &str, owner: &str) -> String {
+    let words = match name {
         demands::REQUEST => "until a decision had its request",
         demands::DECISION => "until the answer's epoch",
         demands::CORES => "the links to all Cores were granted to other hosts",
         "granted" => "its demand had the epoch for other cells, or its grant was lost",
-        "sender" => "its host's link was granted to other receivers",
+        "sender" => return format!("{owner} link was granted to other receivers"),
         "receiver" => "its receiver's link was granted to other senders",
         "ends" => "the links of both ends were granted to others",
         "routes" => "no route between the two had only idle links",
@@ -217,7 +218,8 @@ fn cause(name: &str) -> &str {
         "fence" => "grants of another term were not over",
         "unmatched" => "the matcher did not find the route that there was",
         other => other,
-    }
+    };
+    words.to_owned()
 }
 
 /// The link that marked most of its packets, where some were marked.
@@ -250,7 +252,8 @@ fn queue(why: &FlowWhy) -> String {
     };
     let in_core: Vec<DemandTime> =
         why.in_cores.iter().filter(|time| time.link == first.link).cloned().collect();
-    let causes = epochs(&in_core, first.ps).map_or_else(String::new, |it| format!(": {it}"));
+    let causes =
+        epochs(&in_core, first.ps, "the Core's").map_or_else(String::new, |it| format!(": {it}"));
     format!("{most} of {} to {}, {flows}{causes}", first.link, first.to)
 }
 
@@ -298,6 +301,18 @@ fn time(ps: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_that_was_granted_to_others_is_that_of_the_end_that_sends() {
+        let time =
+            DemandTime { link: String::new(), cause: "sender".to_owned(), smaller: false, ps: 50 };
+        for (owner, words) in [
+            ("its host's", "its host's link was granted to other receivers (50 %)"),
+            ("the Core's", "the Core's link was granted to other receivers (50 %)"),
+        ] {
+            assert_eq!(epochs(&[time.clone()], 100, owner).as_deref(), Some(words));
+        }
+    }
 
     #[test]
     fn a_link_is_said_to_be_used_by_the_flows_that_use_it() {

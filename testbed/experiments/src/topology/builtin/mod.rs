@@ -144,6 +144,9 @@ mod tests {
             assert!(error.found.starts_with("speed `5000000` of"), "{error}");
             assert_eq!(error.expected, "whole Gb/s from 1 to 1000000");
         }
+        let error = by_name("zeropod:8,8,7,1").unwrap_err();
+        assert_eq!(error.found, "4 values in topology `zeropod:8,8,7,1`");
+        assert!(error.expected.starts_with("at most 3, zeropod:K"), "{error}");
         assert!(by_name("leaf-spine:2,2,8,1000000").is_ok());
         for name in [
             "paper-testbed:",

@@ -85,7 +85,12 @@ pub(super) fn read(text: &str, name: &str, network: &NamedNetwork) -> Result<Val
             })?),
         };
     }
-    if words.next().is_some() { Err(wrong()) } else { Ok(values) }
+    let (most, more) = (network.parameters.len(), words.count());
+    if more == 0 {
+        return Ok(values);
+    }
+    let found = format!("{} values in topology `{name}`", most + more);
+    Err(InputError::new(found, format!("at most {most}, {}", network.pattern())))
 }
 
 fn count(word: &str) -> Option<u32> {

@@ -118,7 +118,13 @@ pub fn bytes(text: &str) -> Result<Bytes, NumberError> {
         _ => return Err(NumberError::Malformed),
     };
     if factor == 1 {
-        return decimal(digits.as_bytes(), scale).map(Bytes);
+        let count = decimal(digits.as_bytes(), scale)?;
+        // A part of a byte is a slip where the unit is the byte.
+        let is_whole = match decimal(digits.as_bytes(), 3) {
+            Ok(milli) => scale > 0 || milli == count.saturating_mul(1000),
+            Err(_) => true,
+        };
+        return if is_whole { Ok(Bytes(count)) } else { Err(NumberError::Malformed) };
     }
     // Three decimals of a binary unit are kept: 1.5KiB is 1536.
     let milli = u128::from(decimal(digits.as_bytes(), 3)?) * u128::from(factor) / 1000;
@@ -231,6 +237,10 @@ mod tests {
         assert_eq!(bytes("64KiB"), Ok(Bytes(65_536)));
         assert_eq!(bytes("1.5 MiB"), Ok(Bytes(1_572_864)));
         assert_eq!(bytes("2MB"), Ok(Bytes(2_000_000)));
+        assert_eq!(bytes("2.0"), Ok(Bytes(2)));
+        assert_eq!(bytes("1.5e3B"), Ok(Bytes(1500)));
+        assert_eq!([bytes("1.5"), bytes("0.5b")], [Err(NumberError::Malformed); 2]);
+        assert_eq!(bytes("18446744073709551615"), Ok(Bytes(u64::MAX)));
         assert_eq!(duration("1.5ms"), Ok(Duration::from_us(1_500)));
         assert_eq!(duration("7"), Ok(Duration::from_us(7)));
         assert_eq!(rate("2.5Gbps"), Ok(Rate::from_bps(2_500_000_000)));

@@ -51,6 +51,8 @@ impl AllToAllV {
     /// # Errors
     /// When a value is wrong or the file of the distribution is.
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        params.expect_alone("size_min", "cdf")?;
+        params.expect_alone("size_max", "cdf")?;
         let min = params.bytes("size_min", Bytes(4 << 10))?;
         let max = params.bytes("size_max", Bytes(1 << 20).max(min))?;
         if max < min {
@@ -108,6 +110,15 @@ mod tests {
         sizes.dedup();
         assert_eq!(sizes, [10, 11, 12, 13]);
         assert!(matrix.triggers.is_empty());
+    }
+
+    #[test]
+    fn a_distribution_replaces_both_bounds() {
+        for (bound, flag) in [("size-min", "--size-min"), ("size-max", "--size-max")] {
+            let params = Params::from_pairs([(bound, "5"), ("cdf", "websearch")]);
+            let said = AllToAllV::from_params(&params).unwrap_err().to_string();
+            assert!(said.starts_with(flag) && said.contains("beside cdf"), "{said}");
+        }
     }
 
     #[test]

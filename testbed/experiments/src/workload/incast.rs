@@ -4,6 +4,8 @@
 //! onwards, as the field's generator with `prefer_remote` has them, drawn at random, or named. They
 //! start at time zero, or one after the other.
 
+use std::collections::BTreeSet;
+
 use transport::{Bytes, Duration, HostId, Rng};
 
 use super::matrix::{FlowSpec, Matrix, Start};
@@ -60,6 +62,8 @@ impl Incast {
     /// # Errors
     /// When a value is wrong.
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        params.expect_alone("degree", "senders")?;
+        params.expect_alone("remote", "senders")?;
         let degree = params.integer("degree", u32::MAX, 1, u32::MAX)?;
         Ok(Self {
             degree: Some(degree).filter(|_| params.has("degree")),
@@ -111,9 +115,15 @@ fn senders(params: &Params) -> Result<Vec<u32>, InputError> {
     let Some(text) = params.text("senders") else { return Ok(Vec::new()) };
     let host = |word: &str| number::integer(word.trim().as_bytes()).ok()?.try_into().ok();
     let hosts: Option<Vec<u32>> = text.split(',').map(host).collect();
-    hosts.ok_or_else(|| {
+    let hosts = hosts.ok_or_else(|| {
         params.error("senders", &format!("senders = `{text}`"), "numbers of hosts, like 1,64")
-    })
+    })?;
+    let mut seen = BTreeSet::new();
+    if let Some(again) = hosts.iter().find(|host| !seen.insert(**host)) {
+        let found = format!("a second {again} among the senders");
+        return Err(params.error("senders", &found, "each host once, with one flow"));
+    }
+    Ok(hosts)
 }
 
 impl Workload for Incast {
@@ -158,6 +168,19 @@ mod tests {
         assert!(incast.generate(64, &mut Rng::new(1)).is_err(), "no host 64");
         let wrong = Params::from_pairs([("senders", "1;2")]);
         assert!(Incast::from_params(&wrong).unwrap_err().expected.contains("like 1,64"));
+    }
+
+    #[test]
+    fn senders_replace_a_degree_and_come_once() {
+        for (other, flag, words) in [
+            (("degree", "3"), "--degree", "degree beside senders"),
+            (("remote", "false"), "--remote", "remote beside senders"),
+            (("senders", "1,2,1"), "--senders", "a second 1"),
+        ] {
+            let params = Params::from_pairs([("senders", "1,2"), other]);
+            let said = Incast::from_params(&params).unwrap_err().to_string();
+            assert!(said.starts_with(flag) && said.contains(words), "{said}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use transport::{Bytes, Duration, HostId, Rng};
 use super::Workload;
 use super::incast::{self, Incast};
 use super::matrix::{FlowSpec, Matrix, Start};
-use super::params::{Parameter, Params};
+use super::params::{ParamPlace, Parameter, Params};
 use crate::input::InputError;
 
 /// The parameters of an incast with short flows.
@@ -23,6 +23,8 @@ pub struct IncastMice {
     pub mouse: (Bytes, Bytes),
     /// How many hosts send the short flows in turn: those that follow the receiver by number.
     pub mouse_hosts: u32,
+    /// The place where they are counted; `None` for the default, which fewer hosts may replace.
+    counted: Option<ParamPlace>,
     /// The earliest start of the first short flow, which starts up to a gap later.
     pub mice_from: Duration,
     /// Mean time from one short flow to the next; each is up to one gap late, drawn evenly.
@@ -63,6 +65,7 @@ impl IncastMice {
             mice: params.integer("mice", 1000, 0, 1_000_000)?,
             mouse: (least, most),
             mouse_hosts: params.integer("mouse_hosts", 3, 1, u32::MAX)?,
+            counted: params.has("mouse_hosts").then(|| params.place("mouse_hosts")),
             mice_from: params.duration("mice_from", Duration::ZERO)?,
             mice_gap: params.duration("mice_gap", Duration::from_us(25))?,
         })
@@ -75,6 +78,11 @@ impl Workload for IncastMice {
         let receiver = self.incast.receiver;
         // The incast has a sender: one at least.
         let others = nodes - 1;
+        if let Some(counted) = self.counted.as_ref().filter(|_| self.mouse_hosts > others) {
+            let found = format!("mouse_hosts = {} of {nodes} hosts", self.mouse_hosts);
+            let expected = format!("at most {others}, the hosts beside the receiver");
+            return Err(counted.error(&found, &expected));
+        }
         for mouse in 0..self.mice {
             let step = u64::from(1 + mouse % self.mouse_hosts.min(others));
             let host = (u64::from(receiver) + step) % u64::from(nodes);
@@ -98,6 +106,19 @@ mod tests {
 
     fn workload(params: &[(&str, &str)]) -> Result<IncastMice, InputError> {
         IncastMice::from_params(&Params::from_pairs(params.iter().copied()))
+    }
+
+    #[test]
+    fn short_flows_come_from_as_many_hosts_as_there_are() {
+        let of = |hosts: &str, nodes| {
+            let made = workload(&[("mouse_hosts", hosts)]).unwrap();
+            made.generate(nodes, &mut Rng::new(1)).map_err(|error| error.to_string())
+        };
+        let said = of("9", 5).unwrap_err();
+        assert!(said.starts_with("--mouse-hosts") && said.contains("at most 4"), "{said}");
+        assert!(of("4", 5).is_ok());
+        // The default is for networks of any size.
+        assert!(workload(&[]).unwrap().generate(3, &mut Rng::new(1)).is_ok());
     }
 
     #[test]

@@ -118,6 +118,18 @@ impl Params {
         }
     }
 
+    /// Makes sure that `name` is not given beside `other`, which takes its place.
+    ///
+    /// # Errors
+    /// When both are given.
+    pub(super) fn expect_alone(&self, name: &str, other: &str) -> Result<(), InputError> {
+        if !self.has(name) || !self.has(other) {
+            return Ok(());
+        }
+        let error = self.error(name, &format!("{name} beside {other}"), "one of the two");
+        Err(error.help(format!("leave one of them out: {other} replaces {name}")))
+    }
+
     /// An integer in `min..=max`, or `default`.
     ///
     /// # Errors
@@ -140,7 +152,12 @@ impl Params {
             bytes @ Bytes(1..=FLOW_BYTES_MAX) => Ok(bytes),
             _ => Err(NumberError::TooLarge),
         };
-        self.parsed(name, default, "a size of 1 to 2^63 - 1 bytes, like 65536 or 64KiB", parse)
+        self.parsed(
+            name,
+            default,
+            "a size of 1 to 2^63 - 1 whole bytes, like 65536 or 64KiB",
+            parse,
+        )
     }
 
     /// A span of time, or `default`.

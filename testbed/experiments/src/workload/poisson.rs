@@ -71,6 +71,7 @@ impl Poisson {
     /// # Errors
     /// When a value is wrong or the file of the distribution is.
     pub fn from_params(params: &Params) -> Result<Self, InputError> {
+        params.expect_alone("size", "cdf")?;
         let size = params.bytes("size", Bytes(1 << 20))?;
         let sizes = params.cdf("cdf")?.unwrap_or_else(|| Cdf::constant(size));
         let locality = Locality::from_params(params)?;
@@ -231,6 +232,13 @@ pub(super) fn bps(rate: Rate) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distribution_replaces_the_size_of_all_flows() {
+        let params = Params::from_pairs([("size", "3"), ("cdf", "websearch")]);
+        let said = Poisson::from_params(&params).unwrap_err().to_string();
+        assert!(said.starts_with("--size: found size beside cdf"), "{said}");
+    }
 
     fn poisson() -> Poisson {
         Poisson {

@@ -28,6 +28,8 @@ pub struct PoissonTwoDc {
     pub inter: Cdf,
     /// Share of the flows that stay inside, 0..=1.
     pub intra_share: f64,
+    /// The place of the share or of the load inside, where one above 0 is given.
+    inside: Option<ParamPlace>,
     /// The division of hosts between the datacentres.
     pub division: Division,
     /// What flows inside and across offer; with it neither the share nor `arrivals.load` counts.
@@ -90,7 +92,19 @@ impl PoissonTwoDc {
             division: Division::from_params(params)?,
             loads: Loads::from_params(params)?,
             arrivals: PoissonArrivals::from_params(params)?,
+            // Once the loads are known to be numbers.
+            inside: place_inside(params)?,
         })
+    }
+
+    /// Refuses flows inside where neither datacentre has two hosts.
+    fn check_inside(&self, hosts: TwoDc) -> Result<(), InputError> {
+        let is_alone = |dc| hosts.hosts(dc).len() < 2;
+        let Some(inside) = self.inside.as_ref().filter(|_| is_alone(0) && is_alone(1)) else {
+            return Ok(());
+        };
+        let error = inside.error("flows inside datacentres of one host", "none, or more hosts");
+        Err(error.help("set the load or share inside to 0, or raise the number of hosts"))
     }
 
     /// The flows of a host in each datacentre.
@@ -113,6 +127,16 @@ impl PoissonTwoDc {
         }
         Ok(senders)
     }
+}
+
+/// Where the share of flows inside, or their load, is given and above 0.
+fn place_inside(params: &Params) -> Result<Option<ParamPlace>, InputError> {
+    for name in ["intra_load", "intra_share"] {
+        if params.real(name, 0.0, 0.0, f64::MAX)? > 0.0 {
+            return Ok(Some(params.place(name)));
+        }
+    }
+    Ok(None)
 }
 
 /// When a host starts flows, and how many stay inside.
@@ -231,6 +255,7 @@ impl Workload for PoissonTwoDc {
 
     fn generate(&self, nodes: u32, rng: &mut Rng) -> Result<Matrix, InputError> {
         let hosts = self.division.divide(nodes)?;
+        self.check_inside(hosts)?;
         let senders = self.senders(hosts)?;
         let of = |src| senders[hosts.dc_of(src)];
         self.arrivals.matrix(
@@ -267,6 +292,26 @@ mod tests {
             ("duration", "20ms"),
         ];
         PoissonTwoDc::from_params(&Params::from_pairs(pairs)).unwrap()
+    }
+
+    #[test]
+    fn flows_inside_need_a_datacentre_of_two_hosts() {
+        let loads = ["intra_load", "intra_base", "inter_load", "inter_base"];
+        let by_load = |inside| -> Vec<(&str, &str)> {
+            loads.into_iter().zip([inside, "10Gbps", "0.1", "10Gbps"]).collect()
+        };
+        let of = |pairs: Vec<(&str, &str)>, nodes| {
+            let made = PoissonTwoDc::from_params(&Params::from_pairs(pairs)).unwrap();
+            made.generate(nodes, &mut Rng::new(1)).map_err(|error| error.to_string())
+        };
+        for (pairs, flag) in
+            [(by_load("0.5"), "--intra-load"), (vec![("intra_share", "0.5")], "--intra-share")]
+        {
+            let said = of(pairs.clone(), 2).unwrap_err();
+            assert!(said.starts_with(flag) && said.contains("of one host"), "{said}");
+            assert!(of(pairs, 3).is_ok());
+        }
+        assert!(of(by_load("0"), 2).is_ok() && of(Vec::new(), 2).is_ok());
     }
 
     #[test]

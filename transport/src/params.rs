@@ -145,7 +145,7 @@ macro_rules! values_or_auto {
 values_or_auto! {
     Bytes => "a size (65536, 64KiB, 1.5MB)", |text| number::bytes(text).ok(),
         |size: Bytes| size.0, |word| Some(Bytes(word)), Bytes::to_string;
-    Duration => "a whole number with unit ns, us, ms or s", Duration::parse,
+    Duration => "a time of whole ns (600ns, 1.5ms, or 10 for 10us)", Duration::parse,
         Duration::as_ps, |word| Some(Duration::from_ps(word)), ParamValue::show;
     u16 => "an integer", <u16 as ParamValue>::parse,
         u64::from, <u16 as ParamValue>::from_word, ParamValue::show;
@@ -172,18 +172,9 @@ impl ParamValue for bool {
 }
 
 impl ParamValue for Duration {
-    const VALUES: &'static str = "a whole number with unit ns, us, ms or s";
+    const VALUES: &'static str = "a time of whole ns (600ns, 1.5ms, or 10 for 10us)";
     fn parse(text: &str) -> Option<Self> {
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = text.split_at(digits);
-        let number: u64 = number.parse().ok()?;
-        match unit {
-            "ns" => Some(Self::from_ns(number)),
-            "us" => Some(Self::from_us(number)),
-            "ms" => Some(Self::from_ms(number)),
-            "s" => Some(Self::from_s(number)),
-            _ => None,
-        }
+        number::duration(text).ok().filter(|span| span.as_ps().is_multiple_of(1000))
     }
     fn to_word(self) -> u64 {
         self.as_ps()
@@ -531,8 +522,7 @@ mod tests {
     #[test]
     fn every_key_is_listed_with_its_doc_and_can_be_set_by_name() {
         let mut sample = Sample::default();
-        for (key, value) in
-            [("amount", "0.25"), ("span", "7us"), ("colour", "blue"), ("flag", "on")]
+        for (key, value) in [("amount", "0.25"), ("span", "7"), ("colour", "blue"), ("flag", "on")]
         {
             sample.set(key, value).unwrap();
         }
@@ -563,13 +553,33 @@ mod tests {
     }
 
     #[test]
+    fn a_time_has_the_forms_of_all_times_and_reads_back_as_it_is_shown() {
+        let ns = |text: &str| Duration::parse(text).map(|span| span.as_ps() / 1000);
+        for (text, of) in
+            [("600ns", 600), ("1.5us", 1500), ("2000ps", 2), ("7", 7000), ("1e-3s", 1_000_000)]
+        {
+            assert_eq!(ns(text), Some(of), "{text}");
+            assert_eq!(ns(&Duration::from_ns(of).show()), Some(of), "{text}");
+        }
+        // What is shown has no finer part.
+        for wrong in ["1500ps", "0.1ns", "", "us", "1.5.5us", "-1us"] {
+            assert_eq!(ns(wrong), None, "{wrong}");
+        }
+    }
+
+    const OF_SPAN: &str =
+        "span takes a time of whole ns (600ns, 1.5ms, or 10 for 10us) in 1us..=1s";
+
+    #[test]
     fn a_refused_value_says_what_would_be_taken_and_changes_nothing() {
         let mut sample = Sample::default();
         for (key, value, says) in [
             ("amount", "2", "amount takes a number in 0..=1"),
             ("amount", "NaN", "amount takes a number in 0..=1"),
             ("amount", "x", "amount takes a number in 0..=1"),
-            ("span", "7", "span takes a whole number with unit ns, us, ms or s in 1us..=1s"),
+            ("span", "0.5us", OF_SPAN),
+            ("span", "1000.5ns", OF_SPAN),
+            ("span", "7h", OF_SPAN),
             ("colour", "green", "colour takes red or blue"),
             ("amuont", "1", "no such setting; there are amount span colour flag"),
         ] {

@@ -51,7 +51,7 @@ pub(crate) enum Command {
               value_parser = clap::value_parser!(u16).range(1..=16))]
         queues: u16,
         /// Checks this file of keys: psk:FILE or psk-auth:FILE, as `run` takes it.
-        #[arg(long, value_name = "MODE:FILE")]
+        #[arg(long, value_name = "MODE:FILE", value_parser = keys)]
         security: Option<String>,
     },
     /// Makes a traffic matrix (.cm).
@@ -127,6 +127,14 @@ pub(crate) enum Command {
     },
 }
 
+/// The file of keys of `headrace doctor`, and what they are for.
+fn keys(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some(("psk" | "psk-auth", _)) => Ok(text.to_owned()),
+        _ => Err("expected psk:FILE, or psk-auth:FILE to leave payloads readable".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -180,6 +188,16 @@ mod tests {
             }
         }
         assert!(seen > 40, "{seen} commands");
+    }
+
+    #[test]
+    fn a_use_of_keys_that_there_is_not_is_refused_as_a_flag() {
+        let parse = |text| Cli::try_parse_from(["headrace", "doctor", "--security", text]);
+        for text in ["foo:/x", "/x", ""] {
+            let said = parse(text).unwrap_err().to_string();
+            assert!(said.contains("expected psk:FILE"), "{text}: {said}");
+        }
+        assert!(parse("psk:/x").is_ok() && parse("psk-auth:/x").is_ok());
     }
 
     #[test]

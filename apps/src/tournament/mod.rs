@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser as _};
 use experiments::input::{InputError, did_you_mean};
-use experiments::plan::draft::Origin;
+use experiments::plan::draft::{Draft, Origin};
 use experiments::plan::keys;
 use experiments::scenario::{AxisPoint, VARIANT};
-use experiments::tournament::{Draws, FAMILIES, Mix, Purpose, scenario};
+use experiments::tournament::{Draws, Family, Mix, Purpose, scenario};
 
 use crate::args::RunArgs;
 use crate::console::Console;
@@ -32,9 +32,9 @@ use standings::{MixScore, Standings};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TournamentArgs {
     /// Mixes to choose settings on, or to judge them: those of checking are of other chance, and of
-    /// families that tuning never draws, too.
-    #[arg(long, default_value = "tuning", value_parser = purposes())]
-    purpose: Purpose,
+    /// families that tuning never draws, too [default: tuning].
+    #[arg(long, value_parser = purposes())]
+    purpose: Option<Purpose>,
     /// Root of the mixes' chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -64,13 +64,14 @@ pub(crate) struct TournamentArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
-    /// Keeps tournament.toml, every result and standings.json there.
-    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    /// Keeps tournament.toml, every result and standings.json there; needed unless --list is
+    /// given.
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Prints standings.json and nothing else on standard output.
+    /// Prints standings.json, or the list of --list, and nothing else on standard output.
     #[arg(long)]
     json: bool,
-    /// Lists the families and runs nothing.
+    /// Lists the families, of --purpose alone where it is given, and runs nothing.
     #[arg(long)]
     list: bool,
     /// Shows no progress.
@@ -120,9 +121,16 @@ fn scale(text: &str) -> Result<f64, String> {
 /// # Errors
 /// As `headrace run`, and names that there are none of.
 pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let Some(out) = args.out.as_ref().filter(|_| !args.list) else { return list(console) };
+    if args.list {
+        return list(args, console);
+    }
     let draws = args.draws();
     let mixes = draws.mixes()?;
+    args.check_transports()?;
+    let Some(out) = &args.out else {
+        let error = InputError::new("no --out", "a directory for the results, --out DIR");
+        return Err(error.at("--out", 0, 0).help("--list alone needs none").into());
+    };
     let text = scenario(&draws, &mixes);
     let file = out.join("tournament.toml");
     let words = args.run_line(&file, out);
@@ -171,7 +179,7 @@ pub(crate) fn run(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Ex
 impl TournamentArgs {
     fn draws(&self) -> Draws {
         Draws {
-            purpose: self.purpose,
+            purpose: self.purpose.unwrap_or(Purpose::Tuning),
             seed: self.seed,
             each: self.mixes,
             scale: self.scale,
@@ -188,6 +196,14 @@ impl TournamentArgs {
         words.extend(self.set.iter().map(|text| OsString::from(format!("--set={text}"))));
         words.extend(self.quiet.then(|| OsString::from("--quiet")));
         words
+    }
+
+    /// Checks that there are transports of these names.
+    fn check_transports(&self) -> Result<(), InputError> {
+        self.transport.iter().try_for_each(|name| {
+            let chosen = Draft::default().set_transport(name.trim(), Origin::Flag("transport"));
+            chosen.map_err(|error| error.at("--transport", 0, 0))
+        })
     }
 
     /// Checks that there is something to compare, and the reference among it.
@@ -267,10 +283,26 @@ fn places(sweep: &Sweep, mixes: &[Mix], ended: &[Option<Ended>]) -> Option<Vec<M
     all.collect()
 }
 
-fn list(console: &mut Console<'_>) -> Result<Exit, Failure> {
-    let width = FAMILIES.iter().map(|family| family.name.len()).max().unwrap_or(0);
-    for family in FAMILIES {
-        let purpose = if family.aside { Purpose::Checking } else { Purpose::Tuning };
+/// Lists the families; the purpose of each is that of tuning where both draw from it.
+fn list(args: &TournamentArgs, console: &mut Console<'_>) -> Result<Exit, Failure> {
+    let purpose = |family: &Family| match family.aside {
+        true => Purpose::Checking,
+        false => Purpose::Tuning,
+    };
+    let families: Vec<&Family> = args.purpose.unwrap_or(Purpose::Checking).families().collect();
+    if args.json {
+        let value = |family: &&Family| {
+            let purpose = purpose(family).name();
+            serde_json::json!({ "name": family.name, "purpose": purpose, "about": family.about })
+        };
+        let values: Vec<_> = families.iter().map(value).collect();
+        serde_json::to_writer_pretty(&mut *console.out, &values).map_err(io::Error::from)?;
+        writeln!(console.out)?;
+        return Ok(Exit::Finished);
+    }
+    let width = families.iter().map(|family| family.name.len()).max().unwrap_or(0);
+    for family in families {
+        let purpose = purpose(family);
         writeln!(console.out, "{:width$}  {purpose:8}  {}", family.name, family.about)?;
     }
     Ok(Exit::Finished)

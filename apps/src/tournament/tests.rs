@@ -3,6 +3,7 @@
 use std::fs;
 
 use experiments::plan::transports;
+use experiments::tournament::FAMILIES;
 use serde_json::Value;
 
 use super::*;
@@ -115,6 +116,7 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
     for (flags, part) in [
         ("--transport=uno", "one transport has no rank"),
         ("--family=dead-link", "a family of tuning"),
+        ("--family=dead-link", "dead-link is of checking alone: --purpose checking"),
         ("--family=paris", "did you mean `pairs`"),
         ("--transport=uno,smrtt", "did you mean `smartt`"),
         ("--transport=uno,smartt|--mixes=200", "at most 32"),
@@ -127,8 +129,28 @@ fn what_cannot_be_compared_is_refused_before_anything_is_written() {
         assert!(code == 2 && err.contains(part), "{flags}: {code} {err}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "of earlier mixes", "{flags}");
     }
+    for (flags, part) in [
+        ("--transport=uno,smartt", "--out: found no --out, expected a directory"),
+        ("--transport=uno,smrtt", "did you mean `smartt`"),
+        ("--family=paris", "did you mean `pairs`"),
+    ] {
+        let (code, _, err) = headrace(flags);
+        assert!(code == 2 && err.contains(part), "{flags}: {code} {err}");
+    }
     let (code, _, err) = headrace("--scale=0|--out=x");
     assert!(code == 2 && err.contains("no number of 0.001 to 1000"), "{err}");
+}
+
+#[test]
+fn families_are_listed_by_purpose_as_text_and_as_json() {
+    let lines = |flags: &str| headrace(flags).1.lines().count();
+    assert_eq!(lines("--list"), FAMILIES.len());
+    assert_eq!(lines("--list|--purpose=checking"), FAMILIES.len());
+    assert_eq!(lines("--list|--purpose=tuning"), Purpose::Tuning.families().count());
+    let (code, json, _) = headrace("--list|--json|--purpose=tuning");
+    let all: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, all.as_array().unwrap().len()), (0, Purpose::Tuning.families().count()));
+    assert_eq!(all[0]["purpose"], "tuning");
 }
 
 #[test]

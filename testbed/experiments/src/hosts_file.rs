@@ -202,7 +202,8 @@ impl HostsFile {
             root.error("host", error.help(EXAMPLE))
         };
         if !(2..=HOSTS_MAX + 1).contains(&tables.len()) {
-            return Err(wrong_count(format!("{} hosts", tables.len())));
+            let s = if tables.len() == 1 { "" } else { "s" };
+            return Err(wrong_count(format!("{} host{s}", tables.len())));
         }
         let mut hosts: Vec<HostEntry> = Vec::with_capacity(tables.len());
         let mut scheduler: Option<HostEntry> = None;
@@ -557,7 +558,7 @@ device = \"eth1\"
             assert!(named && error.contains(words), "{wrong}: {error}");
         }
         let alone = read("[[host]]\nname = \"a\"\n").unwrap_err().to_string();
-        assert!(alone.contains("found 1 hosts, expected 2 to 1024"), "{alone}");
+        assert!(alone.contains("found 1 host, expected 2 to 1024"), "{alone}");
         assert!(HostsFile::read(b"\xff", "hosts.toml").is_err());
     }
 

@@ -214,6 +214,7 @@ fn wrong_variants_grids_and_plots_are_refused_where_they_stand() {
         (edit("rate = 0.5", "rate = 5"), "fig5.toml:20:8: ", "a probability"),
         (edit("\"ring\"", "\"rnig\""), "fig5.toml:23:21: ", "did you mean `ring`"),
         (edit("[\"1KiB\", \"2KiB\"]", "\"1KiB\""), "fig5.toml:25:17: ", "an array"),
+        (edit("[\"1KiB\", \"2KiB\"]", "[]"), "fig5.toml:25:17: ", "an array without values"),
         (edit("\"2KiB\"", "\"1KiB\""), "fig5.toml:25:26: ", "a second `1KiB`"),
         (edit("\"2KiB\"", "\"2KB?\""), "fig5.toml:25:26: ", "a size"),
         (edit("\"2KiB\"", "[1]"), "fig5.toml:25:26: ", "a string"),

@@ -156,8 +156,13 @@ fn grid_of<'d>(
                 axes.push(Axis { name, choices });
             }
             DeValue::Table(inner) => grid_of(root, inner, path, axes)?,
-            _ => {
-                let found = format!("`{}`, which is no array", label(key.get_ref()));
+            value_of => {
+                let what = if matches!(value_of, DeValue::Array(_)) {
+                    "an array without values"
+                } else {
+                    "no array"
+                };
+                let found = format!("`{}`, which is {what}", label(key.get_ref()));
                 let error = InputError::new(found, "an array of values, `KEY = [A, B]`");
                 return Err(root.error_at(value.span().start, error));
             }

@@ -105,7 +105,12 @@ impl Draws {
             if !names.contains(&wanted.as_str()) {
                 let found = format!("family `{wanted}`");
                 let error = InputError::new(found, format!("a family of {}", self.purpose));
-                return Err(error.at("--family", 0, 0).help(did_you_mean(wanted, &names)));
+                let is_aside = Purpose::Checking.families().any(|family| family.name == wanted);
+                let help = match is_aside {
+                    true => format!("{wanted} is of checking alone: --purpose checking"),
+                    false => did_you_mean(wanted, &names),
+                };
+                return Err(error.at("--family", 0, 0).help(help));
             }
         }
         let chosen = |family: &&Family| {

@@ -195,7 +195,13 @@ pub(super) fn refused() -> Verdict {
         value(arguments, "--lan", "net_memif0");
         value(arguments, "--wan", "net_memif0");
     };
-    wrong(&same, ["`net_memif0` twice", "another device"]);
+    wrong(&same, ["--wan: found `net_memif0` twice", "each device once"]);
+    let in_site = |arguments: &mut Vec<String>| {
+        let lan = arguments.iter().position(|argument| argument == "--lan").unwrap();
+        let again = [arguments[lan].clone(), arguments[lan + 1].clone()];
+        arguments.extend(again);
+    };
+    wrong(&in_site, ["--lan: found", "twice"]);
     let spelled = |arguments: &mut Vec<String>| {
         value(arguments, "--lan", "net_memif0");
         value(arguments, "--wan", "net_memif1,socket=headrace,role=server");
@@ -207,7 +213,7 @@ pub(super) fn refused() -> Verdict {
     wrong(&unmarked, ["a KMIN of 1000000000 bytes", "--buffers"]);
     let distant = |arguments: &mut Vec<String>| value(arguments, "--wan-delay", "100s");
     wrong(&distant, ["'--wan-delay", "from 0us to 900ms"]);
-    wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["whose MTU is 1500", "1600"]);
+    wrong(&|arguments| value(arguments, "--wan", "net_tap0"), ["an MTU of 1500", "1600"]);
     wrong(&|arguments| value(arguments, "--site", "north"), ["0 hosts at `north`", "hosts.toml"]);
     let twice = |arguments: &mut Vec<String>| {
         arguments.extend(["--wan", "net_memif7"].map(str::to_owned));

@@ -99,6 +99,14 @@ impl live::border::BorderMonitor for Shown<'_> {
         let _ = writeln!(self.err, "{device}");
     }
 
+    fn on_no_link(&mut self, device: &str) {
+        let _ = writeln!(
+            self.err,
+            "{device}: the link is down, and no frame passes there until it is up: `ip link set \
+             dev NAME up` at both ends, or check cable and module"
+        );
+    }
+
     fn on_ready(&mut self) {
         let _ = writeln!(
             self.err,

@@ -1,5 +1,6 @@
 //! From flags to a process's set-up and a session's terms.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use experiments::input::InputError;
@@ -143,6 +144,13 @@ fn with_client(
     })
 }
 
+/// The first host below those in `at` that has no address there.
+fn gap(at: &[String]) -> String {
+    let given: BTreeSet<usize> = at.iter().filter_map(|text| Some(address(text)?.0)).collect();
+    let missing = (0..).find(|number| !given.contains(number)).unwrap_or(0);
+    format!("hosts are numbered from 0, and host {missing} has no --at")
+}
+
 /// Addresses by number, or those that were given.
 fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), Failure> {
     if args.at.is_empty() {
@@ -163,7 +171,7 @@ fn addressing(args: &DeviceArgs, own: u32) -> Result<(Addressing, Vec<HostId>), 
             unresolved.extend(u32::try_from(number).map(HostId));
         }
         let place = hosts.get_mut(number);
-        let place = place.ok_or_else(|| wrong(text, "hosts are numbered from 0".to_owned()))?;
+        let place = place.ok_or_else(|| wrong(text, gap(&args.at)))?;
         if place.replace(addr).is_some() {
             return Err(wrong(text, "this host has an address already".to_owned()));
         }
@@ -256,7 +264,8 @@ mod tests {
         assert_eq!(first.ip.to_string(), "192.0.2.1");
         for (at, why) in [
             (vec!["0=192.0.2.1,02:00:00:00:00:01"], "host 1, this one, is missing"),
-            (vec!["7=192.0.2.1,02:00:00:00:00:01"], "numbered from 0"),
+            (vec!["7=192.0.2.1,02:00:00:00:00:01"], "numbered from 0, and host 0 has no --at"),
+            (vec!["0=192.0.2.1", "2=192.0.2.3"], "host 1 has no --at"),
             (vec!["0=192.0.2.1,"], "unreadable"),
             (vec!["0=192.0.2.1", "1=fd00::1"], "IP version"),
             (vec!["0=192.0.2.1,01:00:00:00:00:01", both[0]], "unicast"),

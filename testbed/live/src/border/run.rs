@@ -61,6 +61,8 @@ pub trait BorderMonitor {
     fn wants_end(&mut self) -> bool;
     /// A device is open; the text describes it in one line.
     fn on_opened(&mut self, device: &str);
+    /// An open device has no link.
+    fn on_no_link(&mut self, device: &str);
     /// All devices are open, and frames pass.
     fn on_ready(&mut self);
     /// Advice of a rate of zero, or beyond that towards a host, came for the first time. It is not
@@ -154,6 +156,10 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
         let port = open(&eal, device, (frame, &received), setup.wait, monitor)?;
         check_frame(device, port.caps().max_frame.bytes(), frame)?;
         monitor.on_opened(&format!("{device}: {}", port.caps()));
+        // The other end of a device that meets another process may come later.
+        if !device.meets() && !(device.is_interface_up() && port.is_up()) {
+            monitor.on_no_link(&device.to_string());
+        }
         ports.push(port);
     }
     let mut bridge = bridge(setup, (stations, &draft), (ports, copies), frame)?;
@@ -349,10 +355,11 @@ fn check(setup: &BorderSetup) -> Result<u16, InputError> {
                 true => format!("`{device}` twice"),
                 false => format!("`{same}` and `{device}`, one device or end of a link twice"),
             };
-            let error = InputError::new(found, "another device for each side").at("--wan", 0, 0);
+            let flag = if place < setup.lan.len() { "--lan" } else { "--wan" };
+            let error = InputError::new(found, "each device once").at(flag, 0, 0);
             return Err(error.help(
-                "one device leads into the site, another one out of it; memifs need sockets or \
-                 links of their own (socket=NAME, id=N)",
+                "devices of --lan lead into the site, that of --wan out of it; memifs need sockets \
+                 or links of their own (socket=NAME, id=N)",
             ));
         }
     }
@@ -375,7 +382,8 @@ fn check_frame(device: &DeviceName, carries: u32, frame: u16) -> Result<(), Inpu
     if carries >= u32::from(frame) {
         return Ok(());
     }
-    let found = format!("`{device}`, whose MTU is {}", carries.saturating_sub(ETHERNET.into()));
+    let found =
+        format!("`{device}`, which carries an MTU of {}", carries.saturating_sub(ETHERNET.into()));
     let expected = format!("an MTU of at least that of the hosts, {}", frame - ETHERNET);
     let help = "raise the MTU of the interface, or give that of the hosts with --mtu";
     Err(InputError::new(found, expected).at("--lan, --wan", 0, 0).help(help))

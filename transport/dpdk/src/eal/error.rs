@@ -60,7 +60,8 @@ pub enum EalError {
     /// A virtual device could not be added.
     #[error(
         "cannot add `{device}` with arguments `{arguments}` ({errno}): is there a driver of that \
-         name (`headrace doctor` has those that are installed), and does it take these arguments?"
+         name (`headrace doctor` has those that are installed), and does it take these arguments?{}",
+        of_shared_namespace(device)
     )]
     Hotplug {
         /// Device name.
@@ -70,6 +71,16 @@ pub enum EalError {
         /// DPDK's reason.
         errno: Errno,
     },
+}
+
+/// Another cause of a refusal: the driver of netdevs makes the number of its fan-out group of 16
+/// bits of the process and of the interface, and those of two processes may be the same.
+fn of_shared_namespace(device: &str) -> &'static str {
+    if !device.starts_with("net_af_packet") {
+        return "";
+    }
+    " Where other processes use netdevs of the same network namespace, the driver fails now and \
+     then: start this one again, or give each process a namespace of its own (`ip netns`)"
 }
 
 impl fmt::Display for Errno {
@@ -104,6 +115,16 @@ mod tests {
     #[test]
     fn an_argument_with_a_nul_byte_is_an_error_and_not_a_panic() {
         assert_eq!(c_string("a\0b"), Err(EalError::Nul("a\0b".into())));
+    }
+
+    #[test]
+    fn only_netdevs_are_said_to_fail_beside_others_of_their_namespace() {
+        let said = |device: &str| {
+            let (device, arguments) = (device.to_owned(), String::new());
+            EalError::Hotplug { device, arguments, errno: Errno(libc::EPERM) }.to_string()
+        };
+        assert!(said("net_af_packet_eth0").contains("arguments? Where other processes use"));
+        assert!(said("net_memif0").ends_with("arguments?"));
     }
 
     #[test]

@@ -226,6 +226,8 @@ impl Settings {
     pub const ANSWERS_MAX: u32 = 8_000;
     /// Answers a second where all hosts are trusted, unless it is set; the most there can be.
     const ANSWERS_TRUSTING: u32 = 1_000_000;
+    /// The longest base RTT: wire time wraps after 4.4 s, and half of that can be measured.
+    pub const RTT_MAX: Duration = Duration::from_s(2);
     /// Questions for proof and refusals of flows a second, at most. That many leave a transfer
     /// about nine tenths of its throughput (docs/TESTING.md, floods).
     pub(crate) const QUESTIONS_MAX: u32 = 8_000;
@@ -272,7 +274,8 @@ impl Settings {
     }
 
     /// Whether flows may have the controller `cc`.
-    fn chooses(&self, cc: CcKind) -> bool {
+    #[must_use]
+    pub fn chooses(&self, cc: CcKind) -> bool {
         self.cc == cc || self.far.cc == Some(cc)
     }
 
@@ -540,9 +543,8 @@ impl Deref for Config {
 
 const SHARES_LEAVE: &str = "flows that leave, with `unproven_max`, a place of `rx_flows_max`";
 
-/// Wire time wraps after 4.4 s, so an RTT of half that is the most that can be measured.
 fn in_rtt_range(rtt: Duration) -> bool {
-    rtt > Duration::ZERO && rtt <= Duration::from_s(2)
+    rtt > Duration::ZERO && rtt <= Settings::RTT_MAX
 }
 
 fn is_psn_window(n: u32) -> bool {

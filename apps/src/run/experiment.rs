@@ -170,7 +170,7 @@ impl Reader {
         let (matrix, topology) = self.network(traffic, &draft, real.as_ref())?;
         real.as_ref().map_or(Ok(()), |real| real.hosts.check_matrix(matrix.nodes))?;
         let plan = Plan::new(&draft, matrix, &topology)
-            .map_err(|error| self.located(error, traffic, &draft))?;
+            .map_err(|error| self.located(error, (args, scenario, traffic), &draft))?;
         check_faults(&plan, world)?;
         self.warnings.extend(idle::warnings(args, world, &draft, &plan));
         self.finish(world, &origin, &plan.draft);
@@ -410,27 +410,48 @@ impl Reader {
         Ok((matrix, topology))
     }
 
-    /// The error of a plan. Where it is about a flow, about a tier or about a setting of the
-    /// scenario, it has the line in the file of the matrix, of the topology or of the scenario.
-    fn located(&self, error: RunError, traffic: &Traffic, draft: &Draft) -> RunError {
-        let place = match (&error, traffic, &self.topology) {
-            (RunError::Flow(flow, input), Traffic::File(path), _) => {
-                cm::line_of(path, *flow).map(|line| (input, path, line))
-            }
-            (RunError::Tier(tier, key, input), _, Some((TopologySource::File(path), _))) => {
-                topo_file::line_of(path, *tier, key).map(|line| (&**input, path, line))
-            }
-            (RunError::OfFault(fault, input), ..) => {
-                return draft.located_fault(fault, input, &self.scenario_file).into();
-            }
-            (RunError::Input(input), ..) if input.line == 0 => {
-                return draft.located(input, &self.scenario_file).into();
-            }
-            _ => None,
+    /// The error of a plan with its place: the line in the file of the matrix or of the topology, or
+    /// the line of the scenario that names the number, the network or the setting.
+    fn located(
+        &self,
+        error: RunError,
+        (args, scenario, traffic): (&RunArgs, Option<(&str, &Setup)>, &Traffic),
+        draft: &Draft,
+    ) -> RunError {
+        let file = &self.scenario_file;
+        let in_file = |input: &InputError, path: &Path, line: u32| {
+            input.clone().at(&path.display().to_string(), line, 0)
         };
-        let located =
-            place.map(|(input, path, line)| input.clone().at(&path.display().to_string(), line, 0));
-        located.map_or(error, RunError::from)
+        let located = match (&error, traffic, &self.topology) {
+            (RunError::Matrix(line, input), Traffic::File(path), _) => {
+                let Some(line) = cm::line_of(path, *line) else { return error };
+                in_file(input, path, line)
+            }
+            (
+                RunError::Matrix(cm::MatrixLine::Nodes, input),
+                Traffic::Workload { nodes, .. },
+                _,
+            ) => {
+                let Some(Located { line, column, .. }) = *nodes else { return error };
+                (**input).clone().at(file, line, column)
+            }
+            (RunError::Topology(tier, key, input), _, Some((TopologySource::File(path), _))) => {
+                // A number that the file leaves out has no line.
+                in_file(input, path, topo_file::line_of(path, *tier, key).unwrap_or(0))
+            }
+            (RunError::Topology(_, _, input), ..) if input.file == "topology" => {
+                let place = scenario.map_or((0, 0), |(_, setup)| setup.places[1]);
+                match place {
+                    _ if args.topo.is_some() => (**input).clone().at("--topo", 0, 0),
+                    (0, _) => return error,
+                    (line, column) => (**input).clone().at(file, line, column),
+                }
+            }
+            (RunError::OfFault(fault, input), ..) => draft.located_fault(fault, input, file),
+            (RunError::Input(input), ..) if input.line == 0 => draft.located(input, file),
+            _ => return error,
+        };
+        located.into()
     }
 
     fn finish(&mut self, world: World, origin: &str, draft: &Draft) {

@@ -91,7 +91,8 @@ fn short_target(plan: &Plan) -> Option<Warning> {
     let found = format!("{}, and base RTTs of up to {longest}", params.t_low);
     let expected = "a T_low above all base RTTs: Timely slows down on paths without queues";
     let above = |time: Duration| (longest + time).as_ps().div_ceil(1_000_000);
-    let (low, high) = (above(params.t_low), above(params.t_high));
+    let low = above(params.t_low);
+    let high = above(params.t_high).max(low + 1);
     let help = format!("use --set cc.timely.t_low={low}us and --set cc.timely.t_high={high}us");
     Some(Warning(InputError::new(found, expected).at("cc.timely.t_low", 0, 0).help(help)))
 }
@@ -112,6 +113,9 @@ fn idle_flags<'a>(
                 && (world != World::Sim || plan.counts_arrivals().is_none()) =>
         {
             Some(("of samples that no file takes", "--out DIR"))
+        }
+        "sim.threads" if args.why && world == World::Sim && draft.threads > 1 => {
+            Some(("with --why, whose journal one thread keeps", "a run without --why"))
         }
         "vdev.record" if !kept && draft.vdev.record && world == World::Vdev => {
             Some(("of recordings that no file takes", "--out DIR"))
@@ -276,7 +280,10 @@ fn has_program(plan: &Plan, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
     use experiments::plan::Origin;
     use experiments::topology::by_name;
     use experiments::workload::{FlowSpec, Matrix};
@@ -317,7 +324,9 @@ mod tests {
         // The values that are named can be set on the longest paths.
         let longest = short_target(&plan("two-dc:4,2,499ms", &[timely])).unwrap().to_string();
         let low = word(longest.split("t_low=").nth(1).unwrap());
-        plan("two-dc:4,2,499ms", &[timely, ("cc.timely.t_low", &low)]);
+        let high = word(longest.split("t_high=").nth(1).unwrap());
+        let mended = [timely, ("cc.timely.t_low", &low), ("cc.timely.t_high", &high)];
+        plan("two-dc:4,2,499ms", &mended);
     }
 
     /// Hosts ask by one of the settings that their scheduler takes, too.
@@ -332,26 +341,19 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_pod_that_change_nothing_are_warned_of_and_no_others() {
-        let idle = |topology, world, set: &[(&str, &str)], key: &str| {
-            let all = [&[("transport", "zeropod")], set].concat();
-            unread(&format!("sched.zeropod.{key}"), world, &plan(topology, &all)).is_some()
+    fn threads_beside_a_journal_that_one_of_them_keeps_are_warned_of() {
+        let of = |flags: &[&str]| {
+            let line = ["headrace", "run", "a.cm", "--out", "o"].iter().chain(flags);
+            let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else { panic!() };
+            let threads = args.threads.unwrap_or(1).to_string();
+            let plan = plan("paper-testbed", &[("sim.threads", &threads)]);
+            let all = idle_flags(&args, World::Sim, &plan.draft, &plan);
+            all.map(|warning| warning.to_string()).collect::<String>()
         };
-        for key in ["core_buffer", "pause_cells"] {
-            assert!(idle("zeropod:8", World::Sim, &[], key), "{key}");
-            assert!(!idle("zeropod:8,2,2", World::Sim, &[], key), "{key}");
-        }
-        let early = ("sched.zeropod.early", "1us");
-        let jitter = ("sched.zeropod.clock_jitter", "5ns");
-        for key in ["optimistic", "optimistic_copies"] {
-            assert!(!idle("zeropod:8", World::Sim, &[], key), "{key}");
-            assert!(idle("zeropod:8", World::Vdev, &[], key), "{key}");
-            assert!(idle("zeropod:8", World::Sim, &[early], key), "{key}");
-            assert!(idle("zeropod:8", World::Sim, &[jitter], key), "{key}");
-        }
-        assert!(!idle("zeropod:8", World::Vdev, &[], "cells"));
-        let other = plan("zeropod:8", &[("transport", "smartt")]);
-        assert!(unread("sched.zeropod.optimistic", World::Vdev, &other).is_none());
+        assert!(
+            of(&["--why", "--threads", "2"]).contains("--threads: warning: found 2 with --why")
+        );
+        assert_eq!(of(&["--threads", "2"]) + &of(&["--why", "--threads", "1"]), "");
     }
 
     #[test]

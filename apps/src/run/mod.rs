@@ -248,7 +248,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(error) => Self::Input(error),
-            RunError::OfFault(_, error) => Self::Input(*error),
+            RunError::OfFault(_, error) | RunError::Matrix(_, error) => Self::Input(*error),
             RunError::Environment(_) => Self::Unfit(error.to_string()),
             other => Self::Plan(other),
         }

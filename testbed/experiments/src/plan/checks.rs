@@ -1,13 +1,27 @@
 //! Checks of a plan beside those of single systems: queues, marks, sizes, and how packets name
 //! their way.
 
-use transport::{Bytes, Config};
+use fabric::ProgramKind;
+use transport::cc::CcKind;
+use transport::{Bytes, Config, Duration, Settings};
 
 use super::{Draft, RunError};
 use crate::flow_set::FlowSet;
 use crate::input::InputError;
 use crate::topology::FatTreeSpec;
+use crate::workload::cm::MatrixLine;
 use crate::workload::{FlowSpec, Matrix};
+
+/// The topology has the hosts of the matrix.
+pub(super) fn check_hosts(matrix: &Matrix, tree: &FatTreeSpec) -> Result<(), RunError> {
+    if matrix.nodes <= tree.nodes {
+        return Ok(());
+    }
+    let expected = format!("at most {}, the hosts of the topology", tree.nodes);
+    let error = InputError::new(format!("{} hosts", matrix.nodes), expected);
+    let help = "choose a larger topology with --topo, or a matrix of fewer hosts";
+    Err(RunError::at_line(MatrixLine::Nodes, error.help(help)))
+}
 
 /// Settings fit each other, the matrix and the topology.
 pub(super) fn check_settings(
@@ -18,6 +32,7 @@ pub(super) fn check_settings(
 ) -> Result<(), RunError> {
     check_queues(draft, tree, config)?;
     check_marks(draft)?;
+    check_timely(draft)?;
     check_sizes(draft)?;
     check_code(draft)?;
     check_sampled(draft, matrix)
@@ -56,8 +71,11 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, config: &Config) -> Result<()
     let (packet, control) = (config.packet_max(), config.control_max());
     let help = "raise it, or lower `mtu` with --set mtu=BYTES";
     let switch = &draft.switch;
+    let runs_dci = draft.programs.iter().any(|spec| spec.program == ProgramKind::Dci);
+    let dci_buffer = switch.programs.dci.buffer.filter(|_| runs_dci);
     let settings = [
         ("switch.queue", switch.queue, packet, "packet", help),
+        ("switch.dci.buffer", dci_buffer, packet, "packet", "raise it, or leave it out"),
         ("switch.border_queue", switch.border_queue, packet, "packet", help),
         (
             "switch.control_queue",
@@ -79,7 +97,7 @@ fn check_queues(draft: &Draft, tree: &FatTreeSpec, config: &Config) -> Result<()
     small.map_or(Ok(()), |(tier, key, queue)| {
         let found = format!("{key} {} in tier {tier}", queue.0);
         let error = InputError::new(found, expected()).help(help);
-        Err(RunError::Tier(tier, key, Box::new(error)))
+        Err(RunError::Topology(Some(tier), key, Box::new(error)))
     })
 }
 
@@ -109,7 +127,7 @@ pub(super) fn of_buffer(
     let mut same = own_queues(draft, tree).filter(|(_, _, queue)| *queue == buffer);
     match (same.next(), same.next()) {
         (Some((tier, key, _)), None) if draft.switch.border_queue != Some(buffer) => {
-            RunError::Tier(tier, key, Box::new(error))
+            RunError::Topology(Some(tier), key, Box::new(error))
         }
         _ => error.into(),
     }
@@ -129,6 +147,46 @@ fn check_marks(draft: &Draft) -> Result<(), RunError> {
         }
     }
     Ok(())
+}
+
+/// The RTT below which Timely speeds up is below the one above which it slows down.
+fn check_timely(draft: &Draft) -> Result<(), RunError> {
+    let settings = &draft.settings;
+    let params = &settings.cc_params.timely;
+    if !settings.chooses(CcKind::Timely) || params.t_low < params.t_high {
+        return Ok(());
+    }
+    let (low, high) = (params.t_low, params.t_high);
+    let (key, found, expected, help) = match draft.is_given("cc.timely.t_high") {
+        true => ("cc.timely.t_high", high, format!("above cc.timely.t_low, {low}"), "raise it"),
+        false => (
+            "cc.timely.t_low",
+            low,
+            format!("below cc.timely.t_high, {high}"),
+            "lower it, or raise cc.timely.t_high, too",
+        ),
+    };
+    Err(InputError::new(found.to_string(), expected).at(key, 0, 0).help(help).into())
+}
+
+/// The longest round trip is one that endpoints work with. Where no setting says another one, it is
+/// that of the topology's links.
+pub(super) fn check_round_trip(
+    draft: &Draft,
+    tree: &FatTreeSpec,
+    longest: Duration,
+) -> Result<(), RunError> {
+    if longest <= Settings::RTT_MAX || draft.base_rtt.is_some() {
+        return Ok(());
+    }
+    let (of, tier, key) = match &tree.wan {
+        Some(_) => ("the links between its sites", tree.tiers, "Uplink_Latency_ns"),
+        None => ("its links", 0, "Downlink_Latency_ns"),
+    };
+    let found = format!("a round trip of {:.3} ms by the delay of {of}", longest.as_us_f64() / 1e3);
+    let error = InputError::new(found, format!("at most {}", Settings::RTT_MAX));
+    let help = "choose a shorter delay in the topology, as two-dc-leaf:900ms";
+    Err(RunError::at_topology(Some(tier), key, error.help(help)))
 }
 
 /// Zeropod's hosts alone name the way of a packet: other hosts draw entropy values, and a program
@@ -162,7 +220,7 @@ fn check_cores(draft: &Draft, matrix: &Matrix, tree: &FatTreeSpec) -> Result<(),
     let found = format!("{cores} Cores for the {aggs} aggregation switches of a pod");
     let expected = format!("at least {aggs}, one for each, where switches send by a hash");
     let help = "use a topology with more Cores, or --transport zeropod, whose hosts name their way";
-    Err(InputError::new(found, expected).at("topology", 0, 0).help(help).into())
+    Err(RunError::at_topology(None, "Cores", InputError::new(found, expected).help(help)))
 }
 
 /// Flows that are to be sampled by name are lines of the matrix.

@@ -8,35 +8,27 @@ use transport::ConfigError;
 use crate::input::InputError;
 use crate::scenario::fault;
 use crate::topology::{LinkSelector, SelectorError, SpecError};
-use crate::workload::FlowIndex;
+use crate::workload::cm::MatrixLine;
 
 /// Why a run cannot be started.
 #[derive(Clone, Debug)]
 pub enum RunError {
-    /// The matrix names more hosts than the topology has.
-    Hosts {
-        /// Hosts of the matrix.
-        matrix: u32,
-        /// Hosts of the topology.
-        topology: u32,
-    },
     /// A setting is out of range.
     Config(ConfigError),
     /// The numbers of the topology contradict each other.
     Tree(SpecError),
-    /// A failure of the matrix is of a link that does not exist.
-    Links(String, SelectorError),
     /// A fault of the draft does not fit the run.
     OfFault(fault::FaultSpec, Box<InputError>),
     /// A fault makes no sense.
     Fault(FaultError),
     /// Something else that the user wrote.
     Input(InputError),
-    /// A flow of the matrix does not fit the run.
-    Flow(FlowIndex, InputError),
-    /// A number of the topology, this key of this tier, does not fit the run. The error's place,
-    /// where it has one, is a setting that takes the number's place.
-    Tier(u8, &'static str, Box<InputError>),
+    /// A line of the matrix does not fit the run.
+    Matrix(MatrixLine, Box<InputError>),
+    /// A number of the topology does not fit the run: this key of this tier, or of the header where
+    /// there is no tier. The error's place, where it has one, is `topology` or a setting that takes
+    /// the number's place.
+    Topology(Option<u8>, &'static str, Box<InputError>),
     /// The `vdev` world has a device for each host, and not that many devices.
     TooManyHosts {
         /// Hosts of the topology.
@@ -68,22 +60,17 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hosts { matrix, topology } => write!(
-                f,
-                "the matrix has {matrix} hosts, the topology {topology}: choose a larger one with \
-                 --topo"
-            ),
             Self::Config(error) => error.fmt(f),
             Self::Tree(error) => error.fmt(f),
-            Self::Links(failure, error) => write!(f, "{failure}: {error}"),
             Self::OfFault(_, error) => error.fmt(f),
             Self::Fault(error) => error.fmt(f),
             Self::Input(error) => error.fmt(f),
-            Self::Flow(flow, error) => write!(f, "flow {} of the matrix: {error}", flow.0),
-            Self::Tier(tier, key, error) if error.file.is_empty() => {
-                (**error).clone().at(&format!("{key} of tier {tier}"), 0, 0).fmt(f)
+            Self::Matrix(_, error) => error.fmt(f),
+            Self::Topology(tier, key, error) if error.file.is_empty() => {
+                let of = tier.map_or_else(String::new, |tier| format!(" of tier {tier}"));
+                (**error).clone().at(&format!("{key}{of}"), 0, 0).fmt(f)
             }
-            Self::Tier(_, _, error) => error.fmt(f),
+            Self::Topology(_, _, error) => error.fmt(f),
             Self::TooManyHosts { hosts, matrix, most, pmd } => {
                 let within = format!("2 to {most} over {pmd}, one device each");
                 if matrix > most {
@@ -140,6 +127,16 @@ impl RunError {
         let found = format!("`{fault}`: {error}");
         let expected = "links of this network, or a scheduler";
         Self::at_fault(fault, InputError::new(found, expected).help(help))
+    }
+
+    /// An error about a line of the matrix.
+    pub(super) fn at_line(line: MatrixLine, error: InputError) -> Self {
+        Self::Matrix(line, Box::new(error.at(&line.to_string(), 0, 0)))
+    }
+
+    /// An error about a number of the topology.
+    pub(super) fn at_topology(tier: Option<u8>, key: &'static str, error: InputError) -> Self {
+        Self::Topology(tier, key, Box::new(error.at("topology", 0, 0)))
     }
 
     /// An error about a fault of the draft.

@@ -3,6 +3,7 @@
 
 use super::{Draft, Origin, Plan, RunError};
 use crate::input::InputError;
+use crate::workload::cm::MatrixLine;
 use crate::workload::matrix::PRIO_DEFAULT;
 use crate::workload::{FlowIndex, Matrix};
 
@@ -39,7 +40,8 @@ pub(super) fn check(draft: &Draft, matrix: &Matrix) -> Result<(), RunError> {
     if let Some((index, flow)) = urgent {
         let found = format!("`prio {}` with the transport ideal", flow.prio);
         let error = InputError::new(found, "no `prio`: the least left is first");
-        return Err(RunError::Flow(FlowIndex(index), error.help("leave it out")));
+        let line = MatrixLine::Flow(FlowIndex(index));
+        return Err(RunError::at_line(line, error.help("leave it out")));
     }
     let policies = ["cc", "lb", "sched", "ec", "trim"];
     let chosen = |key: &&str| matches!(draft.origin(key), Origin::Flag(_) | Origin::Set);

@@ -4,6 +4,7 @@ use transport::sched::{Label, SchedKind};
 
 use super::RunError;
 use crate::input::InputError;
+use crate::workload::cm::MatrixLine;
 use crate::workload::{FlowIndex, Matrix};
 
 /// Refuses the first flow with a priority where the scheduler serves none.
@@ -15,5 +16,6 @@ pub(super) fn check(sched: SchedKind, matrix: &Matrix) -> Result<(), RunError> {
     let serving: Vec<_> = SchedKind::ALL.iter().filter(|kind| kind.serves_prio()).collect();
     let names = serving.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
     let help = format!("leave it out, or use sched=NAME, one of {names}");
-    Err(RunError::Flow(FlowIndex(index), InputError::new(found, expected).help(help)))
+    let line = MatrixLine::Flow(FlowIndex(index));
+    Err(RunError::at_line(line, InputError::new(found, expected).help(help)))
 }

@@ -42,7 +42,8 @@ pub(super) fn fit(draft: &mut Draft, has_borders: bool) -> Result<(), RunError> 
         draft.programs.retain(|spec| !is_dci(spec));
     } else if !has_borders {
         let found = format!("{} on a network of one site", draft.transport.name);
-        return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
+        let error = InputError::new(found, "two sites with border switches").help(HELP);
+        return Err(RunError::at_topology(None, "Sites", error));
     }
     Ok(())
 }
@@ -169,7 +170,8 @@ pub(super) fn check(
     }
     if spec.wan.is_none() {
         let found = "mlcc on a network of one site".to_owned();
-        return Err(refused("topology", found, "two sites with border switches".to_owned(), HELP));
+        let error = InputError::new(found, "two sites with border switches").help(HELP);
+        return Err(RunError::at_topology(None, "Sites", error));
     }
     let borders = tree.switches(&Switches::Tier(SwitchTier::Border));
     let runs = |switch: u32| {

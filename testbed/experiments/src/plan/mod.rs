@@ -14,6 +14,7 @@ mod facts;
 mod ideal;
 pub mod keys;
 mod labels;
+mod link_faults;
 mod mlcc;
 mod outages;
 mod pfc;
@@ -29,33 +30,29 @@ mod trim;
 mod values;
 mod zeropod;
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::ops::Deref;
 
 use transport::ec::EcKind;
 use transport::path::NetworkFacts;
 use transport::sched::Ranks;
 use transport::wire::addressing::{Addressing, IpVersion};
 use transport::wire::frame::header_overhead;
-use transport::{
-    Bytes, Config, ConfigError, Duration, HostId, Instant, LossSettings, Path, Rate, Settings,
-};
+use transport::{Bytes, Config, ConfigError, Duration, HostId, LossSettings, Path, Rate, Settings};
 
 pub use draft::{ClockSettings, Draft, NicSettings, Origin, SwitchSettings, VdevSettings};
 pub use error::RunError;
-use fabric::{Blueprint, FaultKind, FaultSpec, PortId, ProgramKind, QdiscKind};
+use fabric::{Blueprint, QdiscKind};
+pub use link_faults::LinkFault;
 pub use real_pod::Measured;
 pub use sites::longest_inside;
 pub use stamping::Stamping;
 pub use zeropod::check_matcher;
 
 use crate::input::InputError;
-use crate::scenario::fault;
-use crate::topology::programs::{self, AssignError, Switches};
-use crate::topology::{FabricParams, FatTree, FatTreeSpec, LinkSelector, TIERS_MAX, base_rtt};
-use crate::workload::matrix::{LineMeaning, LinkFailure};
+use crate::topology::programs::{self, AssignError};
+use crate::topology::{FabricParams, FatTree, FatTreeSpec, TIERS_MAX, base_rtt};
+use crate::workload::matrix::LineMeaning;
 use crate::workload::{FlowSpec, Matrix};
 
 /// A run, wholly decided.
@@ -81,15 +78,6 @@ pub struct Plan {
     measured_rtts: BTreeMap<(HostId, HostId), Duration>,
 }
 
-/// A fault with the ports it acts on.
-#[derive(Clone, Debug)]
-pub struct LinkFault {
-    /// The transmitters.
-    pub ports: Vec<PortId>,
-    /// The fault and its time.
-    pub spec: FaultSpec,
-}
-
 impl Plan {
     /// Puts a run together.
     ///
@@ -101,9 +89,7 @@ impl Plan {
         topology: &FatTreeSpec,
     ) -> Result<Self, RunError> {
         matrix.message = draft.message;
-        if matrix.nodes > topology.nodes {
-            return Err(RunError::Hosts { matrix: matrix.nodes, topology: topology.nodes });
-        }
+        checks::check_hosts(&matrix, topology)?;
         let mut draft = draft.with_faults_of_network(topology.faults)?;
         trim::fit(&mut draft);
         mlcc::fit(&mut draft, topology.wan.is_some())?;
@@ -127,6 +113,7 @@ impl Plan {
         let base_rtts = base_rtts(&draft, &tree, &fabric);
         let farthest = HostId(topology.nodes - 1);
         let inter = base_rtts[usize::from(topology.meeting_tier(HostId(0), farthest))];
+        checks::check_round_trip(&draft, topology, inter)?;
         let facts = facts::with_loop(&draft, &tree, &fabric, &base_rtts);
         draft.fit_to(base_rtts[usize::from(topology.tiers - 1)], inter, &facts);
         fabric.programs = draft.switch.programs.clone();
@@ -292,64 +279,6 @@ impl Plan {
         needs.into_iter().map(&mut config).collect()
     }
 
-    /// The faults of the draft and the failures of the matrix, with the ports they act on.
-    ///
-    /// # Errors
-    /// When one names links that the topology does not have.
-    pub fn link_faults(&self) -> Result<Vec<LinkFault>, RunError> {
-        let failures = self.matrix.failures.iter().map(|failure| self.failure(failure));
-        let of_links = self.draft.faults.iter().filter(|fault| !fault.kind.is_of_end());
-        let network = LazyCell::new(|| self.blueprint());
-        let faults = of_links.map(|fault| self.fault(fault, &network));
-        failures.chain(faults).collect()
-    }
-
-    fn failure(&self, failure: &LinkFailure) -> Result<LinkFault, RunError> {
-        let LinkFailure { tier, switch, link } = *failure;
-        let ports = self.tree.link(tier, switch, link).map_err(|error| {
-            RunError::Links(format!("failure of {} {switch} link {link}", tier.name()), error)
-        })?;
-        let until = Instant::FAR_FUTURE;
-        let spec = FaultSpec { from: Instant::ZERO, until, kind: FaultKind::Down };
-        Ok(LinkFault { ports: ports.into(), spec })
-    }
-
-    fn fault(
-        &self,
-        fault: &fault::FaultSpec,
-        network: &impl Deref<Target = Blueprint>,
-    ) -> Result<LinkFault, RunError> {
-        self.check_crash(fault, network)?;
-        let named = fault.on(&self.tree);
-        let (ports, spec) = named.map_err(|error| RunError::absent(fault, error))?;
-        if matches!(fault.kind, fault::FaultKind::Degrade(_)) {
-            telemetry::check_degraded(fault, &ports, network)?;
-        }
-        Ok(LinkFault { ports, spec })
-    }
-
-    /// A switch that crashes runs a program that can begin anew, or none.
-    fn check_crash(
-        &self,
-        fault: &fault::FaultSpec,
-        network: &impl Deref<Target = Blueprint>,
-    ) -> Result<(), RunError> {
-        let LinkSelector::Switch { tier, switch, .. } = fault.links else { return Ok(()) };
-        if fault.kind != fault::FaultKind::Crash {
-            return Ok(());
-        }
-        let at = Switches::One(tier, switch);
-        let number = self.tree.switches(&at).ok().and_then(|mut range| range.next());
-        let runs = number.and_then(|number| network.programs.get(&number).copied());
-        let Some(program) = runs.filter(|program| !program.begins_anew()) else { return Ok(()) };
-        let found = format!("`{fault}`, a switch with the program {}", program.name());
-        let anew = ProgramKind::ALL.iter().filter(|program| program.begins_anew());
-        let names: Vec<&str> = anew.map(|program| program.name()).collect();
-        let expected = format!("a switch without a program, or with {}", names.join(" or "));
-        let error = InputError::new(found, expected).help("use down on its links instead");
-        Err(RunError::at_fault(fault, error))
-    }
-
     /// The round trip of the shortest control loop of flows. Where a flow stays inside a site, or a
     /// border switch takes part in control, it is that of a site. With one site, it is that between
     /// the farthest hosts.
@@ -406,6 +335,9 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
         let (expected, help) = match error {
             AssignError::Absent(_) => {
                 ("switches of this network", "see the tiers with `headrace list topologies`")
+            }
+            AssignError::Replaced(_) => {
+                ("one program for a switch", "leave one of the two out, or name other switches")
             }
             AssignError::Unpaused(_) => (
                 "ports that drop what they have no room for",

@@ -167,57 +167,91 @@ fn refused(key: &str, found: String, expected: String, help: &str) -> RunError {
 
 /// Pods whose links are all alike, no larger than cells can name.
 fn check_pod(topology: &FatTreeSpec) -> Result<(), RunError> {
-    let wrong = |found: String, expected: &str| {
-        Err(refused("topology", found, expected.to_owned(), "use zeropod:K, as zeropod:32"))
-    };
     if topology.schedulers == 0 {
-        return wrong("no scheduler".to_owned(), "a scheduler in each pod, with sched=zeropod");
+        let expected = "a scheduler in each pod, with sched=zeropod";
+        return wrong((None, "Schedulers"), "no scheduler".to_owned(), expected);
     }
     if topology.wan.is_some() {
-        return wrong(format!("{} sites", topology.sites()), "pods of one site");
+        let found = format!("{} sites", topology.sites());
+        return wrong((None, "Sites"), found, "pods of one site");
     }
-    let several = topology.tiers == 3;
-    if several && topology.dealt_cores.is_none() {
-        return wrong("groups of core switches".to_owned(), "Cores, dealt out to all pods alike");
+    if topology.tiers == 3 && topology.dealt_cores.is_none() {
+        let found = "groups of core switches".to_owned();
+        return wrong((None, "Tiers"), found, "Cores, dealt out to all pods alike");
     }
-    if several && topology.pods() < 2 {
-        return wrong(format!("{} pod with Cores", topology.pods()), "2 to 32 pods with Cores");
-    }
-    let [low, high] = [topology.tier[0], topology.tier[1]];
-    let top = topology.tier[if several { 2 } else { 1 }];
-    let links = |tier: crate::topology::TierSpec| (tier.downlink_gbps(), tier.downlink_latency_ns);
-    if links(low) != links(high) || links(low) != links(top) {
-        let (low, high, top) = (links(low), links(high), links(top));
-        let found = format!("{low:?}, {high:?} and {top:?} (Gb/s, ns)");
-        return wrong(found, "links of one speed and one latency");
-    }
-    let traversal = low.switch_latency_ns.max(high.switch_latency_ns).max(top.switch_latency_ns);
-    if traversal > 0 {
-        let found = format!("{traversal} ns of a switch");
-        return wrong(found, "the latency of switches in that of links");
-    }
-    if high.bundle != 1 {
-        return wrong(format!("{} parallel links", high.bundle), "one link between two switches");
-    }
-    for (count, what) in [
-        (low.radix_down, "hosts of a ToR"),
-        (topology.tors_per_pod(), "ToRs of a pod"),
-        (topology.aggs_per_pod(), "aggregation switches of a pod"),
-    ] {
-        if count > AGGS_MAX {
-            return wrong(format!("{count} {what}"), "at most 32 of each");
+    check_links(topology)?;
+    check_counts(topology)
+}
+
+/// Refuses a number of the topology: a key of a tier, or of the header.
+fn wrong(
+    (tier, key): (Option<u8>, &'static str),
+    found: String,
+    expected: &str,
+) -> Result<(), RunError> {
+    let error = InputError::new(found, expected).help("correct it, or use zeropod:K, as zeropod:8");
+    Err(RunError::at_topology(tier, key, error))
+}
+
+/// All links of a pod, and to its Cores, are alike, and switches take no time.
+fn check_links(topology: &FatTreeSpec) -> Result<(), RunError> {
+    let first = &topology.tier[0];
+    for (number, tier) in (0..topology.tiers).zip(&topology.tier) {
+        if tier.downlink_mbps != first.downlink_mbps {
+            let found = format!("{} Gb/s in tier {number}", tier.downlink_gbps());
+            let expected = format!("{}, as in tier 0: links of one speed", first.downlink_gbps());
+            return wrong((Some(number), "Downlink_speed_Gbps"), found, &expected);
+        }
+        if tier.downlink_latency_ns != first.downlink_latency_ns {
+            let found = format!("{} ns in tier {number}", tier.downlink_latency_ns);
+            let same = first.downlink_latency_ns;
+            let expected = format!("{same}, as in tier 0: links of one latency");
+            return wrong((Some(number), "Downlink_Latency_ns"), found, &expected);
+        }
+        if tier.switch_latency_ns > 0 {
+            let found = format!("{} ns of a switch in tier {number}", tier.switch_latency_ns);
+            let expected = "0, and the latency of switches in that of links";
+            return wrong((Some(number), "Switch_Latency_ns"), found, expected);
         }
     }
+    let bundle = topology.tier[1].bundle;
+    if bundle != 1 {
+        let expected = "one link between two switches";
+        return wrong((Some(1), "Bundle"), format!("{bundle} parallel links"), expected);
+    }
+    Ok(())
+}
+
+/// Pods, Cores and the parts of a pod are as many as cells can name.
+fn check_counts(topology: &FatTreeSpec) -> Result<(), RunError> {
+    let hosts_per_tor = topology.tier[0].radix_down;
+    for (place, count, what) in [
+        ((Some(0), "Radix_Down"), hosts_per_tor, "hosts of a ToR"),
+        ((None, "Podsize"), topology.tors_per_pod(), "ToRs of a pod"),
+        ((Some(0), "Radix_Up"), topology.aggs_per_pod(), "aggregation switches of a pod"),
+    ] {
+        if count > AGGS_MAX {
+            return wrong(place, format!("{count} {what}"), &format!("at most {AGGS_MAX}"));
+        }
+    }
+    if topology.tiers != 3 {
+        return Ok(());
+    }
     // A switch is taken for a ToR when what is below each of its ports is one host.
-    if several && low.radix_down < 2 {
-        return wrong("1 host of a ToR".to_owned(), "at least 2 hosts of a ToR, with Cores");
+    if hosts_per_tor < 2 {
+        let found = "1 host of a ToR".to_owned();
+        return wrong((Some(0), "Radix_Down"), found, "at least 2 hosts of a ToR, with Cores");
     }
-    if several && topology.pods() > PODS_MAX {
-        return wrong(format!("{} pods", topology.pods()), "at most 32 pods");
+    let pods = topology.pods();
+    if !(2..=PODS_MAX).contains(&pods) {
+        let s = if pods == 1 { "" } else { "s" };
+        let expected = format!("2 to {PODS_MAX} pods with Cores");
+        return wrong((None, "Nodes"), format!("{pods} pod{s} with Cores"), &expected);
     }
-    if several && topology.cores_per_group() > LAYERS_MAX {
+    if topology.cores_per_group() > LAYERS_MAX {
         let found = format!("{} Cores of an aggregation switch", topology.cores_per_group());
-        return wrong(found, "at most 8 Cores of each");
+        let expected = format!("at most {LAYERS_MAX} Cores of each");
+        return wrong((Some(1), "Radix_Up"), found, &expected);
     }
     Ok(())
 }

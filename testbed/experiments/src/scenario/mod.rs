@@ -126,7 +126,7 @@ pub enum Traffic {
         /// The name of the generator.
         kind: String,
         /// The number of hosts it is made for; the topology's when the file names none.
-        nodes: Option<u32>,
+        nodes: Option<Located<u32>>,
         /// The generator with its parameters.
         workload: Box<dyn Workload>,
     },
@@ -290,7 +290,7 @@ impl Traffic {
                 cm::read(text.as_bytes(), name, unit).map(|file| (file.matrix, file.warnings))
             }
             Self::Workload { nodes: own, workload, .. } => {
-                let matrix = workload.generate(own.unwrap_or(nodes), rng)?;
+                let matrix = workload.generate(own.as_ref().map_or(nodes, |own| own.value), rng)?;
                 Ok((matrix, Vec::new()))
             }
         }
@@ -304,7 +304,8 @@ impl Traffic {
         match self {
             Self::File(_) | Self::Inside(_) => Ok(()),
             Self::Workload { nodes, workload, .. } => {
-                workload.check(nodes.unwrap_or(network.nodes), &network.capacities())
+                let nodes = nodes.as_ref().map_or(network.nodes, |nodes| nodes.value);
+                workload.check(nodes, &network.capacities())
             }
         }
     }

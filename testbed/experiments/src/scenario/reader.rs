@@ -122,7 +122,9 @@ impl<'d> Reader<'d> {
                 "nodes" => {
                     let count = number::integer(value.value.as_bytes()).ok();
                     let count = count.and_then(|count| u32::try_from(count).ok());
-                    nodes = count.filter(|count| (1..=HOSTS_MAX).contains(count));
+                    let count = count.filter(|count| (1..=HOSTS_MAX).contains(count));
+                    let (line, column) = (value.line, value.column);
+                    nodes = count.map(|value| Located { value, line, column });
                     if nodes.is_none() {
                         let expected = format!("a number of hosts in 1..={HOSTS_MAX}");
                         let error = InputError::new(format!("nodes = {}", value.value), expected);

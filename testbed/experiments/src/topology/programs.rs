@@ -5,7 +5,7 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabric::{Blueprint, ProgramKind, Unpaused};
 
@@ -134,19 +134,24 @@ pub fn show(programs: &[ProgramSpec]) -> String {
 /// switch holds for it.
 ///
 /// # Errors
-/// When one names a switch that is not there, or cannot run in a switch that it names.
+/// When one names a switch that is not there, cannot run in a switch that it names, or runs in no
+/// switch, since later ones hold for all that it names.
 pub fn assign(
     programs: &[ProgramSpec],
     tree: &FatTree,
     blueprint: &mut Blueprint,
 ) -> Result<(), AssignError> {
     let mut chosen = BTreeMap::new();
-    for spec in programs {
+    for (number, spec) in programs.iter().enumerate() {
         let switches = tree.switches(&spec.switches).map_err(AssignError::Absent)?;
-        chosen.extend(switches.map(|switch| (switch, spec.program)));
+        chosen.extend(switches.map(|switch| (switch, number)));
     }
-    for (switch, program) in chosen {
-        blueprint.assign(switch, program).map_err(AssignError::Unpaused)?;
+    let runs: BTreeSet<usize> = chosen.values().copied().collect();
+    if let Some(number) = (0..programs.len()).find(|number| !runs.contains(number)) {
+        return Err(AssignError::Replaced(programs[number]));
+    }
+    for (switch, number) in chosen {
+        blueprint.assign(switch, programs[number].program).map_err(AssignError::Unpaused)?;
     }
     Ok(())
 }
@@ -156,6 +161,8 @@ pub fn assign(
 pub enum AssignError {
     /// A switch is not there.
     Absent(SelectorError),
+    /// Later programs hold for all switches of this one.
+    Replaced(ProgramSpec),
     /// The switch would have to pause links.
     Unpaused(Unpaused),
 }
@@ -164,6 +171,9 @@ impl fmt::Display for AssignError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent(error) => error.fmt(f),
+            Self::Replaced(spec) => {
+                write!(f, "{spec} runs nowhere: a switch runs the last program that names it")
+            }
             Self::Unpaused(error) => error.fmt(f),
         }
     }
@@ -173,8 +183,6 @@ impl core::error::Error for AssignError {}
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use fabric::QdiscKind;
 
     use super::*;
@@ -217,6 +225,22 @@ mod tests {
         let error = assign(&absent, &tree, &mut blueprint).unwrap_err();
         let AssignError::Absent(error) = error else { panic!("{error}") };
         assert_eq!((error.given, error.count), (cores, cores));
+    }
+
+    #[test]
+    fn a_program_that_others_replace_everywhere_is_refused() {
+        let tree = FatTree::new(by_name("two-dc-leaf").unwrap()).unwrap();
+        let replaced = |text: &str| {
+            let mut blueprint = tree.blueprint(&FabricParams::default());
+            match assign(&read(text).unwrap(), &tree, &mut blueprint) {
+                Err(AssignError::Replaced(spec)) => spec.to_string(),
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(replaced("pfc@border,dci@border"), "pfc@border");
+        assert_eq!(replaced("pfc@tor,dci@border:0,pfc@border"), "dci@border:0");
+        assert_eq!(replaced("pfc@tor,pfc@all"), "pfc@tor");
+        assert_eq!(replaced("pfc@all,dci@border"), "Ok(())");
     }
 
     #[test]

@@ -45,12 +45,17 @@ pub fn read_path(path: &Path) -> Result<FatTreeSpec, InputError> {
     read(file::open(path)?, &name)
 }
 
-/// The line of a key of a tier in the file at `path`, found by reading it again. `None` for a file
-/// that can be read only once, such as a pipe, and for one that has changed.
+/// The line of a key of a tier, or of the header where `tier` is `None`, in the file at `path`,
+/// found by reading it again. `None` where the file has no such line, for a file that can be read
+/// only once, such as a pipe, and for one that has changed.
 #[must_use]
-pub fn line_of(path: &Path, tier: u8, key: &str) -> Option<u32> {
+pub fn line_of(path: &Path, tier: Option<u8>, key: &str) -> Option<u32> {
     let name = path.display().to_string();
     let reader = read_all(&mut LineReader::new(file::open_again(path)?, &name)).ok()?;
+    let Some(tier) = tier else {
+        let at = HEADER.iter().position(|&known| known == key)?;
+        return reader.header[at].map(|(_, line)| line);
+    };
     let (_, entries) = reader.sections.get(usize::from(tier)).copied().flatten()?;
     let at = KEYS.iter().position(|&(known, ..)| known == key)?;
     entries[at].map(|(_, line)| line)
@@ -267,7 +272,7 @@ impl Reader {
                     };
                     let missing = |what: &str| {
                         let mut error = missing(what, *line);
-                        error.found = format!("a section of tier {at} without it");
+                        error.found = format!("tier {at} without `{what}`");
                         error
                     };
                     let wan;

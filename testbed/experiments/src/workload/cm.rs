@@ -15,6 +15,7 @@
 //! times. A file without `coll` and `delay` is one of uet-htsim's. The file is read line by line;
 //! what a header promises reserves no memory.
 
+use std::fmt;
 use std::io::BufRead;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -83,17 +84,46 @@ pub fn read_path(path: &Path, unit: StartUnit) -> Result<CmFile, InputError> {
     read(file::open(path)?, &file::name_of(path), unit)
 }
 
-/// The line of a flow in the file at `path`, found by reading it again; `None` for what can be read
-/// only once, as a pipe, and when the file has changed.
+/// A line that an error may be about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixLine {
+    /// The header `Nodes`.
+    Nodes,
+    /// The line of a flow.
+    Flow(FlowIndex),
+    /// The line of the failure of this number, from 0.
+    Failure(u32),
+}
+
+/// Writes the line as it is called where the matrix has no file.
+impl fmt::Display for MatrixLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nodes => f.write_str("hosts of the matrix"),
+            Self::Flow(flow) => write!(f, "flow {} of the matrix", flow.0.saturating_add(1)),
+            Self::Failure(number) => {
+                write!(f, "failure {} of the matrix", number.saturating_add(1))
+            }
+        }
+    }
+}
+
+/// The place of a line in the file at `path`, found by reading it again; `None` for what can be
+/// read only once, as a pipe, and when the file has changed.
 #[must_use]
-pub fn line_of(path: &Path, flow: FlowIndex) -> Option<u32> {
+pub fn line_of(path: &Path, wanted: MatrixLine) -> Option<u32> {
     let name = path.display().to_string();
     let mut source = LineReader::new(file::open_again(path)?, &name);
     let mut reader = Reader::default();
     while let Some(mut line) = source.next_line().ok()? {
         reader.statement(&mut line).ok()?;
     }
-    Some(reader.flow_lines.line(flow.0)).filter(|line| *line > 0)
+    let line = match wanted {
+        MatrixLine::Nodes => reader.nodes.map_or(0, |nodes| nodes.line),
+        MatrixLine::Flow(flow) => reader.flow_lines.line(flow.0),
+        MatrixLine::Failure(number) => reader.failure_lines.line(number),
+    };
+    Some(line).filter(|line| *line > 0)
 }
 
 /// A count from the header and where it stands.
@@ -115,6 +145,7 @@ struct Reader {
     matrix: Matrix,
     flow_lines: LineMap,
     trigger_lines: LineMap,
+    failure_lines: LineMap,
     warnings: Vec<Warning>,
     warned: Warned,
     body: bool,
@@ -349,6 +380,7 @@ impl Reader {
         let tier = tier.ok_or_else(|| line.end_error("`switch_type TOR|AGG|CORE`"))?;
         let switch = switch.ok_or_else(|| line.end_error("`switch_id S`"))?;
         let link = link.ok_or_else(|| line.end_error("`link_id L`"))?;
+        self.failure_lines.push(line.number);
         self.matrix.failures.push(LinkFailure { tier, switch, link });
         Ok(())
     }
@@ -371,8 +403,9 @@ impl Reader {
         ];
         for (what, promise, found) in counts {
             if promise.count as usize != found {
-                let expected = format!("{} as the header says", promise.count);
-                return Err(InputError::new(format!("{found} {what} lines"), expected)
+                let expected = format!("{}, as the header says", promise.count);
+                let s = if found == 1 { "" } else { "s" };
+                return Err(InputError::new(format!("{found} {what} line{s}"), expected)
                     .at(name, promise.line, promise.column)
                     .help("is the file cut off? if not, correct the header"));
             }

@@ -114,7 +114,7 @@ fn a_wrong_word_is_named_with_line_column_and_cure() {
 #[test]
 fn a_wrong_count_header_or_trigger_is_named_with_its_line() {
     for (text, place, words) in [
-        (format!("{TWO}0->1 start 0 size 7\n"), "m.cm:2:13: ", "found 1 connection lines"),
+        (format!("{TWO}0->1 start 0 size 7\n"), "m.cm:2:13: ", "found 1 connection line,"),
         (
             format!("{HEAD}0->1 start 0 size 7\n0->1 start 0 size 7\n"),
             "m.cm:4:1: ",

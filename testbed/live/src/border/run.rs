@@ -137,7 +137,7 @@ const ETHERNET: u16 = 14;
 pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passed, BorderError> {
     let frame = check(setup)?;
     let stations = Stations::new(&setup.hosts, &setup.site)?;
-    let draft = program(setup)?;
+    let draft = program(setup, frame)?;
     let devices = || setup.lan.iter().chain([&setup.wan]);
     let room = devices().map(|device| device.room(frame)).max().unwrap_or(frame);
     let eal = Eal::start(&eal_options(setup, room))?;
@@ -313,7 +313,7 @@ pub(crate) fn between(
     frame: u16,
 ) -> Result<Bridge, BorderError> {
     let stations = Stations::new(&setup.hosts, &setup.site)?;
-    let draft = program(setup)?;
+    let draft = program(setup, frame)?;
     bridge(setup, (stations, &draft), ports, frame)
 }
 
@@ -389,8 +389,9 @@ fn check_frame(device: &DeviceName, carries: u32, frame: u16) -> Result<(), Inpu
     Err(InputError::new(found, expected).at("--lan, --wan", 0, 0).help(help))
 }
 
-/// The program's settings: what follows from the links, then the user's.
-fn program(setup: &BorderSetup) -> Result<Draft, InputError> {
+/// The program's settings: what follows from the links, which carry frames of up to `frame` bytes,
+/// then the user's.
+fn program(setup: &BorderSetup, frame: u16) -> Result<Draft, InputError> {
     let mut draft = Draft::default();
     let round_trips = (setup.wan_delay * 8).max(Duration::from_ms(12));
     let mbps = setup.lan_rate.as_bps() / 1_000_000;
@@ -409,6 +410,12 @@ fn program(setup: &BorderSetup) -> Result<Draft, InputError> {
             return Err(error.help("keys that begin with switch.dci. (headrace list settings)"));
         }
         draft.set(key, value, Origin::Set).map_err(|error| error.at("--set", 0, 0))?;
+    }
+    let buffer = draft.switch.programs.dci.buffer.filter(|bytes| bytes.0 < frame.into());
+    if let (Some(buffer), Origin::Set) = (buffer, draft.origin("switch.dci.buffer")) {
+        let found = format!("`switch.dci.buffer`, {} bytes", buffer.0);
+        let error = InputError::new(found, format!("at least a frame of {frame} bytes"));
+        return Err(error.at("--set", 0, 0).help("raise it, or leave it out"));
     }
     Ok(draft)
 }

@@ -410,8 +410,8 @@ impl Reader {
         Ok((matrix, topology))
     }
 
-    /// The error of a plan with its place: the line in the file of the matrix or of the topology, or
-    /// the line of the scenario that names the number, the network or the setting.
+    /// The error of a plan with its place: the line in the file of the matrix or of the topology,
+    /// or the line of the scenario that names the number, the network or the setting.
     fn located(
         &self,
         error: RunError,

@@ -60,7 +60,8 @@ pub enum EalError {
     /// A virtual device could not be added.
     #[error(
         "cannot add `{device}` with arguments `{arguments}` ({errno}): is there a driver of that \
-         name (`headrace doctor` has those that are installed), and does it take these arguments?{}",
+         name (`headrace doctor` has those that are installed), and does it take these \
+         arguments?{}",
         of_shared_namespace(device)
     )]
     Hotplug {

@@ -28,7 +28,8 @@ pub enum RttMax {
 }
 
 impl ParamValue for RttMax {
-    const VALUES: &'static str = "auto, paper, tight, or a time of whole ns (600ns, 1.5ms, or 10 for 10us)";
+    const VALUES: &'static str =
+        "auto, paper, tight, or a time of whole ns (600ns, 1.5ms, or 10 for 10us)";
     fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Self::Auto),

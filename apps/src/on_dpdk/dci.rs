@@ -102,7 +102,7 @@ impl live::border::BorderMonitor for Shown<'_> {
     fn on_no_link(&mut self, device: &str) {
         let _ = writeln!(
             self.err,
-            "{device}: the link is down, and no frame passes there until it is up: `ip link set \
+            "{device}: no link yet, and no frame passes there until it is up: `ip link set \
              dev NAME up` at both ends, or check cable and module"
         );
     }

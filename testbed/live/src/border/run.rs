@@ -156,8 +156,9 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
         let port = open(&eal, device, (frame, &received), setup.wait, monitor)?;
         check_frame(device, port.caps().max_frame.bytes(), frame)?;
         monitor.on_opened(&format!("{device}: {}", port.caps()));
+        let has_link = device.is_interface_up() && port.wait_link(0);
         // The other end of a device that meets another process may come later.
-        if !device.meets() && !(device.is_interface_up() && port.is_up()) {
+        if !has_link && !device.meets() {
             monitor.on_no_link(&device.to_string());
         }
         ports.push(port);

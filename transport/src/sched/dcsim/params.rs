@@ -511,8 +511,10 @@ mod tests {
                 (text, Some(value))
             );
         }
-        for text in ["", "eq5", "-1us", "14"] {
+        for text in ["", "eq5", "-1us", "14h"] {
             assert_eq!(RttMax::parse(text), None, "{text}");
         }
+        // A number alone is in microseconds.
+        assert_eq!(RttMax::parse("14"), RttMax::parse("14us"));
     }
 }

@@ -411,7 +411,7 @@ fn a_wrong_entry_of_a_list_is_what_the_message_is_about() {
     let run = ["run", &matrix, "--transport", "mlcc", "--topo", "two-dc-leaf"];
     for (value, place, words) in [
         ("dci@border,pfc@tor,pfc@spine", "--set", ["`pfc@spine`", "tor, agg, core or border"]),
-        ("dci@border,pfc@border", "switch.program", ["dci@border runs nowhere", "leave one"]),
+        ("dci@border,pfc@border", "switch.program", ["dci@border runs nowhere", "leave it out"]),
     ] {
         let set = format!("switch.program={value}");
         refused(&[&run[..], &["--set", &set]].concat(), place, "", &words);
@@ -431,7 +431,7 @@ fn a_wrong_entry_of_a_list_is_what_the_message_is_about() {
         refused(&[&run[..], &["--set", set]].concat(), key, "", &words);
     }
     let far = ["run", &matrix, "--topo", "two-dc-leaf:1s"];
-    refused(&far, "--topo", "", &["a round trip of 2000.", "delay", "two-dc-leaf:900ms"]);
+    refused(&far, "--topo", "", &["a round trip of 2000.", "latencies", "two-dc-leaf:900ms"]);
     let near = ["run", &matrix, "--world", "sim", "--topo", "two-dc-leaf:900ms"];
     assert_eq!(headrace(&near).0, 0);
 }

@@ -4,6 +4,7 @@
 
 use experiments::workload::FlowSpec;
 use experiments::workload::matrix::Start;
+use transport::params::ParamValue as _;
 use transport::{Duration, HostId};
 
 use super::*;
@@ -176,6 +177,20 @@ fn a_lone_flow_of_one_site_fills_most_of_its_line_at_any_rate_and_mtu() {
     // Sites so near to each other that a BDP across is 42 packets.
     let near = slowdown("two-dc:4,2,5us", "4160");
     assert!(near < 1.35, "{near}");
+}
+
+#[test]
+fn alpha_follows_the_network_unless_it_was_set_by_hand() {
+    let of = |set: &[(&'static str, &'static str)], topology| {
+        let settings = [&[("transport", "uno")], set].concat();
+        let mut flows = Matrix { nodes: 16, ..Matrix::default() };
+        flows.push_flow(FlowSpec::new(HostId(0), HostId(15), Bytes(4096))).unwrap();
+        plan(&settings, flows, topology).settings.cc_params.unocc.alpha_of.show()
+    };
+    let alpha = ("cc.unocc.alpha", "0.001");
+    assert_eq!(of(&[], "leaf-spine:4,4,4"), "one");
+    assert_eq!(of(&[alpha], "leaf-spine:4,4,4"), "same");
+    assert_eq!(of(&[], "two-dc:4,2,1ms"), "several");
 }
 
 #[test]

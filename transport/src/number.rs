@@ -53,6 +53,11 @@ pub fn integer(text: &[u8]) -> Result<u64, NumberError> {
 /// [`NumberError`] when `text` is not of that form (signs included) or the result needs more than
 /// 64 bits.
 pub fn decimal(text: &[u8], scale: u32) -> Result<u64, NumberError> {
+    cut(text, scale).map(|(value, _)| value)
+}
+
+/// What [`decimal`] gives, and whether nothing but zeros was cut off.
+fn cut(text: &[u8], scale: u32) -> Result<(u64, bool), NumberError> {
     let at_e = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match at_e {
         None => (text, 0),
@@ -82,7 +87,7 @@ pub fn decimal(text: &[u8], scale: u32) -> Result<u64, NumberError> {
         value = shifted.checked_add(u64::from(digit - b'0')).ok_or(NumberError::TooLarge)?;
         left -= 1;
     }
-    Ok(value)
+    Ok((value, digits.all(|digit| *digit == b'0')))
 }
 
 fn exponent(text: &[u8]) -> Result<i64, NumberError> {
@@ -118,13 +123,10 @@ pub fn bytes(text: &str) -> Result<Bytes, NumberError> {
         _ => return Err(NumberError::Malformed),
     };
     if factor == 1 {
-        let count = decimal(digits.as_bytes(), scale)?;
+        let (count, is_whole) = cut(digits.as_bytes(), scale)?;
         // A part of a byte is a slip where the unit is the byte.
-        let is_whole = match decimal(digits.as_bytes(), 3) {
-            Ok(milli) => scale > 0 || milli == count.saturating_mul(1000),
-            Err(_) => true,
-        };
-        return if is_whole { Ok(Bytes(count)) } else { Err(NumberError::Malformed) };
+        let is_slip = scale == 0 && !is_whole;
+        return if is_slip { Err(NumberError::Malformed) } else { Ok(Bytes(count)) };
     }
     // Three decimals of a binary unit are kept: 1.5KiB is 1536.
     let milli = u128::from(decimal(digits.as_bytes(), 3)?) * u128::from(factor) / 1000;
@@ -239,7 +241,10 @@ mod tests {
         assert_eq!(bytes("2MB"), Ok(Bytes(2_000_000)));
         assert_eq!(bytes("2.0"), Ok(Bytes(2)));
         assert_eq!(bytes("1.5e3B"), Ok(Bytes(1500)));
-        assert_eq!([bytes("1.5"), bytes("0.5b")], [Err(NumberError::Malformed); 2]);
+        for part in ["1.5", "0.5b", "1.0004", "18446744073709551615.1"] {
+            assert_eq!(bytes(part), Err(NumberError::Malformed), "{part}");
+        }
+        assert_eq!(bytes("1.0001KB"), Ok(Bytes(1000)));
         assert_eq!(bytes("18446744073709551615"), Ok(Bytes(u64::MAX)));
         assert_eq!(duration("1.5ms"), Ok(Duration::from_us(1_500)));
         assert_eq!(duration("7"), Ok(Duration::from_us(7)));

@@ -99,11 +99,17 @@ impl live::border::BorderMonitor for Shown<'_> {
         let _ = writeln!(self.err, "{device}");
     }
 
-    fn on_no_link(&mut self, device: &str) {
+    fn on_no_link(&mut self, device: &str, interface: Option<&str>) {
+        let mend = match interface {
+            Some(name) => {
+                format!("`ip link set dev {name} up` here and at the other end, or check")
+            }
+            None => "start the other end, or check".to_owned(),
+        };
         let _ = writeln!(
             self.err,
-            "{device}: no link yet, and no frame passes there until it is up: `ip link set \
-             dev NAME up` at both ends, or check cable and module"
+            "{device}: no link yet, and no frame passes there until it is up: {mend} cable and \
+             module"
         );
     }
 

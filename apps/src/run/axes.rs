@@ -99,9 +99,11 @@ fn axes(args: &RunArgs) -> Result<Vec<Axis>, InputError> {
         let takes = |value: &str| Draft::default().set(key, value, Origin::Set).is_ok();
         let first = value.split(',').next().unwrap_or_default().trim();
         let has_parts = value.split(',').skip(1).any(|part| part.contains('='));
-        // A list that the setting takes as one value is refused as a whole when it is wrong.
-        let takes_lists = || takes(&format!("{first},{first}"));
-        if !value.contains(',') || has_parts || takes(value) || !takes(first) || takes_lists() {
+        // A list that the setting takes as one value is refused as a whole when an entry is wrong.
+        let is_wrong_list = || {
+            takes(&format!("{first},{first}")) && !value.split(',').all(|part| takes(part.trim()))
+        };
+        if !value.contains(',') || has_parts || takes(value) || !takes(first) || is_wrong_list() {
             continue;
         }
         // The last word of its key names it, the whole key beside another that ends in that word.
@@ -342,6 +344,9 @@ mod tests {
         // A value that is refused as a whole is not taken for several.
         let wrong = "fault=down@host:0,from_us=10,until_us=5";
         assert_eq!(names(&["--set", wrong]).unwrap(), [""]);
+        for both in ["pfc@tor,none", "none,pfc@tor"] {
+            assert_eq!(names(&["--set", &format!("switch.program={both}")]).unwrap().len(), 2);
+        }
         for wrong in ["dci@border,pfc@tor,pfc@spine", "dci@border,pfc@bogus", "pfc@tor,"] {
             assert_eq!(names(&["--set", &format!("switch.program={wrong}")]).unwrap(), [""]);
         }

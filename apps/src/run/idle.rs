@@ -341,6 +341,29 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_a_pod_that_change_nothing_are_warned_of_and_no_others() {
+        let idle = |topology, world, set: &[(&str, &str)], key: &str| {
+            let all = [&[("transport", "zeropod")], set].concat();
+            unread(&format!("sched.zeropod.{key}"), world, &plan(topology, &all)).is_some()
+        };
+        for key in ["core_buffer", "pause_cells"] {
+            assert!(idle("zeropod:8", World::Sim, &[], key), "{key}");
+            assert!(!idle("zeropod:8,2,2", World::Sim, &[], key), "{key}");
+        }
+        let early = ("sched.zeropod.early", "1us");
+        let jitter = ("sched.zeropod.clock_jitter", "5ns");
+        for key in ["optimistic", "optimistic_copies"] {
+            assert!(!idle("zeropod:8", World::Sim, &[], key), "{key}");
+            assert!(idle("zeropod:8", World::Vdev, &[], key), "{key}");
+            assert!(idle("zeropod:8", World::Sim, &[early], key), "{key}");
+            assert!(idle("zeropod:8", World::Sim, &[jitter], key), "{key}");
+        }
+        assert!(!idle("zeropod:8", World::Vdev, &[], "cells"));
+        let other = plan("zeropod:8", &[("transport", "smartt")]);
+        assert!(unread("sched.zeropod.optimistic", World::Vdev, &other).is_none());
+    }
+
+    #[test]
     fn threads_beside_a_journal_that_one_of_them_keeps_are_warned_of() {
         let of = |flags: &[&str]| {
             let line = ["headrace", "run", "a.cm", "--out", "o"].iter().chain(flags);
@@ -354,6 +377,16 @@ mod tests {
             of(&["--why", "--threads", "2"]).contains("--threads: warning: found 2 with --why")
         );
         assert_eq!(of(&["--threads", "2"]) + &of(&["--why", "--threads", "1"]), "");
+    }
+
+    #[test]
+    fn settings_of_phantom_queues_act_beside_trimming_queues_too() {
+        let said = |transport| {
+            let plan = plan("two-dc:4,2,1ms", &[("transport", transport)]);
+            unowned("switch.phantom.kmin", &plan.draft, &plan).map_or("", |(why, _)| why)
+        };
+        assert_eq!(["uno", "auto"].map(said), ["", ""]);
+        assert!(said("smartt").contains("no policy"));
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl Zeropod {
             optimistic: None,
             offered: None,
             records: Box::new(records),
-            arrivals: Unreported::new(timing.to_receipt),
+            arrivals: Unreported::new(timing.to_receipt, params.ask_every == 1),
             reports: VecDeque::with_capacity(usize::from(timing.cells) * reported),
             mice: [Rts::NO_MOUSE; MICE_MAX as usize],
             mice_len: 0,

@@ -19,23 +19,6 @@ use crate::table;
 pub(super) struct Shown<'a> {
     quiet: bool,
     err: &'a mut dyn Write,
-    /// The base RTT that the session assumes, us, until a warning about it was given.
-    assumed_us: Option<f64>,
-}
-
-/// Measured RTTs of more multiples of the assumed one are no queues but a longer path.
-const RTTS_FAR: f64 = 10.0;
-
-/// The warning about a base RTT of `assumed_us` where half of all RTTs are longer than `p50_us`;
-/// `None` where both fit.
-fn longer_path(assumed_us: f64, p50_us: f64) -> Option<String> {
-    (p50_us > RTTS_FAR * assumed_us).then(|| {
-        format!(
-            "the measured RTT, {p50_us:.0} us, is many times the assumed one, {assumed_us:.0} us, \
-             so windows may be far too small: give the RTT of the idle path, as --rtt {:.0}us",
-            p50_us.ceil()
-        )
-    })
 }
 
 /// The result of a client, as `--json` prints it.
@@ -107,7 +90,7 @@ struct RoundTrips {
 
 impl<'a> Shown<'a> {
     pub(super) fn new(quiet: bool, err: &'a mut dyn Write) -> Self {
-        Self { quiet, err, assumed_us: None }
+        Self { quiet, err }
     }
 
     fn line(&mut self, event: &SessionEvent<'_>) -> io::Result<()> {
@@ -125,7 +108,6 @@ impl<'a> Shown<'a> {
                 writeln!(self.err, "the keys read before stay in use: {error}")
             }
             SessionEvent::Begins(host, terms) => {
-                self.assumed_us = Some(Duration::from_ns(terms.base_rtt_ns).as_us_f64());
                 writeln!(self.err, "session with host {host}: {}", line_of(terms))
             }
             SessionEvent::Interval(interval) => {
@@ -142,14 +124,7 @@ impl<'a> Shown<'a> {
                 if let Some(cwnd) = interval.cwnd_bytes {
                     write!(self.err, "  window {}", kilobytes(cwnd))?;
                 }
-                writeln!(self.err)?;
-                let p50_us = interval.rtt.as_ref().map(|rtt| rtt.p50);
-                let far = self.assumed_us.zip(p50_us);
-                if let Some(warning) = far.and_then(|(assumed, p50)| longer_path(assumed, p50)) {
-                    self.assumed_us = None;
-                    writeln!(self.err, "{warning}")?;
-                }
-                Ok(())
+                writeln!(self.err)
             }
             SessionEvent::Ends(host, None) => {
                 writeln!(self.err, "session with host {host} is over")
@@ -385,14 +360,6 @@ fn us(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_that_is_much_longer_than_assumed_is_warned_of_with_the_flag() {
-        let said = longer_path(200.0, 15_000.3).unwrap();
-        assert!(said.contains("15000 us") && said.contains("--rtt 15001us"), "{said}");
-        assert_eq!(longer_path(200.0, 1999.0), None);
-        assert!(longer_path(200.0, 2001.0).is_some());
-    }
 
     #[test]
     fn quantiles_are_round_trips_that_were_measured() {

@@ -179,13 +179,21 @@ pub(super) fn check_round_trip(
     if longest <= Settings::RTT_MAX || draft.base_rtt.is_some() {
         return Ok(());
     }
-    let (of, tier, key) = match &tree.wan {
-        Some(_) => ("the links between its sites", tree.tiers, "Uplink_Latency_ns"),
-        None => ("its links", 0, "Downlink_Latency_ns"),
-    };
-    let found = format!("a round trip of {:.3} ms by the delay of {of}", longest.as_us_f64() / 1e3);
+    // The longest latency is the one that is blamed.
+    let tiers = tree.tier.iter().take(tree.tiers.into()).zip(0..).flat_map(|(spec, tier)| {
+        [
+            (spec.downlink_latency_ns, tier, "Downlink_Latency_ns"),
+            (spec.switch_latency_ns, tier, "Switch_Latency_ns"),
+        ]
+    });
+    let wan = tree.wan.iter().map(|wan| (wan.latency_ns, tree.tiers, "Uplink_Latency_ns"));
+    let (_, tier, key) = tiers.chain(wan).max().unwrap_or((0, 0, "Downlink_Latency_ns"));
+    let found = format!("a round trip of {:.3} ms by its latencies", longest.as_us_f64() / 1e3);
     let error = InputError::new(found, format!("at most {}", Settings::RTT_MAX));
-    let help = "choose a shorter delay in the topology, as two-dc-leaf:900ms";
+    let help = match &tree.wan {
+        Some(_) => "choose a shorter delay in the topology, as two-dc-leaf:900ms",
+        None => "lower this latency, which is the longest",
+    };
     Err(RunError::at_topology(Some(tier), key, error.help(help)))
 }
 

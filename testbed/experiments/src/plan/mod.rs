@@ -93,6 +93,7 @@ impl Plan {
         let mut draft = draft.with_faults_of_network(topology.faults)?;
         trim::fit(&mut draft);
         mlcc::fit(&mut draft, topology.wan.is_some())?;
+        keep_alpha(&mut draft);
         telemetry::fit(&mut draft, &matrix, topology)?;
         let tree = FatTree::new(with_queues(&draft, topology))?;
         let mut settings = draft.settings.clone();
@@ -327,6 +328,13 @@ struct Needs {
     rx_msgs: u64,
 }
 
+/// An alpha of UnoCC that was set by hand is what flows have, in any network.
+fn keep_alpha(draft: &mut Draft) {
+    if draft.is_given("cc.unocc.alpha") && !draft.is_given("cc.unocc.alpha_of") {
+        draft.choose("cc.unocc.alpha_of", "same", draft.origin("cc.unocc.alpha"));
+    }
+}
+
 /// The network with its programs.
 fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blueprint, RunError> {
     let mut blueprint = tree.blueprint(fabric);
@@ -337,7 +345,7 @@ fn blueprint(draft: &Draft, tree: &FatTree, fabric: &FabricParams) -> Result<Blu
                 ("switches of this network", "see the tiers with `headrace list topologies`")
             }
             AssignError::Replaced(_) => {
-                ("one program for a switch", "leave one of the two out, or name other switches")
+                ("a switch that is left to each program", "leave it out, or write it last")
             }
             AssignError::Unpaused(_) => (
                 "ports that drop what they have no room for",

@@ -419,7 +419,10 @@ fn check_drift(draft: &Draft, config: &Config) -> Result<(), RunError> {
         "at most {most}: in {between}, the time between two answers, a clock may gain half of the \
          {step} by which an answer corrects it"
     );
-    let help = "lower it, or lower sched.zeropod.cells or .ask_every";
+    let help = match config.sched_params.zeropod.ask_every {
+        1 => "lower it, or lower sched.zeropod.cells",
+        _ => "lower it, or lower sched.zeropod.ask_every",
+    };
     Err(refused("sched.zeropod.clock_drift", found, expected, help))
 }
 
@@ -457,46 +460,82 @@ fn exact(time: Duration) -> String {
     format!("{}.{:03}ns", time.as_ps() / 1000, time.as_ps() % 1000)
 }
 
-/// Epochs until a host learns of an arrival.
-fn epochs_to_learn(timing: &Timing) -> u64 {
+/// Epochs until the host that sent a cell has the report of its arrival.
+fn epochs_to_report(timing: &Timing) -> u64 {
     timing.to_receipt + timing.to_decision + timing.to_gather + 4
 }
 
-/// Hosts learn of an arrival before records of the cells are gone, and schedulers keep what they
+/// Reports of arrivals come before records of the cells are gone, and schedulers keep what they
 /// decide.
 fn check_receipts(draft: &Draft, config: &Config, timing: &Timing) -> Result<(), RunError> {
-    let fits = |timing: &Timing| epochs_to_learn(timing) <= RECEIPT_MAX && timing.lead <= LEAD_MAX;
+    let fits = |timing: &Timing| epochs_to_report(timing) <= RECEIPT_MAX && timing.lead <= LEAD_MAX;
     if fits(timing) {
         return Ok(());
     }
-    let fits_with = |change: fn(&mut ZeropodParams)| {
+    let mut needed = remedies(draft);
+    let fits_with = |changes: &[Remedy]| {
         let mut settings = (**config).clone();
-        change(&mut settings.sched_params.zeropod);
+        changes.iter().for_each(|change| (change.apply)(&mut settings.sched_params.zeropod));
         let config = Config::new(settings).ok();
         config.is_some_and(|config| {
             fits(Zeropod::new(&config.sched_setup(HostId(0), Rng::new(0))).timing())
         })
     };
-    let early = "sched.zeropod.early";
-    // Polled hosts are early by some time of the machine.
-    let is_polled = draft.clocks == ClockSettings::EXACT && draft.real_pod.is_none();
-    let (key, help) = if fits_with(|params| params.early = Duration::ZERO) {
-        match () {
-            () if draft.is_given(early) => (early, "lower it, or raise sched.zeropod.cells"),
-            () if is_polled => ("vdev.time_scale", "raise it"),
-            () => ("sched.zeropod.cells", "raise it, or use a network with less delay"),
+    let (key, help) = if fits_with(&needed) {
+        // What is left is needed: without any one of them the others do not help.
+        for at in (0..needed.len()).rev() {
+            let mut others = needed.clone();
+            others.remove(at);
+            if fits_with(&others) {
+                needed = others;
+            }
         }
-    } else if fits_with(|params| params.ask_every = 1) {
-        ("sched.zeropod.ask_every", "lower it")
-    } else if fits_with(|params| params.cells = CELLS_MAX) {
-        ("sched.zeropod.cells", "raise it")
+        let more = needed.iter().skip(1).map(|more| format!(", and {} {}", more.verb, more.key));
+        let first = needed.first().map_or(("topology", ""), |first| (first.key, first.verb));
+        (first.0, format!("{} it{}", first.1, more.collect::<String>()))
     } else {
-        ("topology", "use one whose links have less delay")
+        ("topology", "use one whose links have less delay".to_owned())
     };
-    let (epoch, taken) = (timing.epoch, epochs_to_learn(timing));
-    let found = format!("epochs of {epoch}, {taken} to learn of an arrival");
-    let expected = format!("at most {RECEIPT_MAX} epochs");
-    Err(refused(key, found, expected, help))
+    let (epoch, taken) = (timing.epoch, epochs_to_report(timing));
+    let found = match timing.lead > LEAD_MAX {
+        true => format!("epochs of {epoch}, {} from a decision to its cells", timing.lead),
+        false => format!("epochs of {epoch}, {taken} until an arrival is reported"),
+    };
+    let most = if timing.lead > LEAD_MAX { LEAD_MAX } else { RECEIPT_MAX };
+    Err(refused(key, found, format!("at most {most} epochs"), &help))
+}
+
+/// A change of a setting by which reports take fewer epochs: its key, what to do with it, and the
+/// change as far as it goes.
+#[derive(Clone, Copy)]
+struct Remedy {
+    key: &'static str,
+    verb: &'static str,
+    apply: fn(&mut ZeropodParams),
+}
+
+/// The changes of settings by which reports take fewer epochs, the one to prefer first.
+fn remedies(draft: &Draft) -> Vec<Remedy> {
+    let early = "sched.zeropod.early";
+    // A world makes hosts early that are polled. In `nic` that is measured, and no setting.
+    let (key, verb) = match () {
+        () if draft.is_given(early) => (early, "lower"),
+        () if draft.real_pod.is_none() => ("vdev.time_scale", "raise"),
+        () => (early, "lower"),
+    };
+    vec![
+        Remedy { key, verb, apply: |params| params.early = Duration::ZERO },
+        Remedy {
+            key: "sched.zeropod.ask_every",
+            verb: "lower",
+            apply: |params| params.ask_every = 1,
+        },
+        Remedy {
+            key: "sched.zeropod.cells",
+            verb: "raise",
+            apply: |params| params.cells = CELLS_MAX,
+        },
+    ]
 }
 
 /// Every host has a slot, and answers come in time where it is known when.

@@ -310,7 +310,7 @@ mod tests {
             ("its host's", "its host's link was granted to other receivers (50 %)"),
             ("the Core's", "the Core's link was granted to other receivers (50 %)"),
         ] {
-            assert_eq!(epochs(&[time.clone()], 100, owner).as_deref(), Some(words));
+            assert_eq!(epochs(std::slice::from_ref(&time), 100, owner).as_deref(), Some(words));
         }
     }
 

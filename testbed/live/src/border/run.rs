@@ -62,7 +62,7 @@ pub trait BorderMonitor {
     /// A device is open; the text describes it in one line.
     fn on_opened(&mut self, device: &str);
     /// An open device has no link.
-    fn on_no_link(&mut self, device: &str);
+    fn on_no_link(&mut self, device: &str, interface: Option<&str>);
     /// All devices are open, and frames pass.
     fn on_ready(&mut self);
     /// Advice of a rate of zero, or beyond that towards a host, came for the first time. It is not
@@ -123,6 +123,8 @@ const COPIES: u32 = 4095;
 const CACHE: u32 = 128;
 /// Memory that DPDK needs beside the pools.
 const EAL_MB: u64 = 128;
+/// Milliseconds in which the link of a card comes up after the port has started.
+const LINK_MS: u32 = 2000;
 /// Frames in a device's queue, each way.
 const DEPTH: u16 = 1024;
 /// Time between two checks of whether the user wants to end it.
@@ -156,10 +158,10 @@ pub fn run(setup: &BorderSetup, monitor: &mut dyn BorderMonitor) -> Result<Passe
         let port = open(&eal, device, (frame, &received), setup.wait, monitor)?;
         check_frame(device, port.caps().max_frame.bytes(), frame)?;
         monitor.on_opened(&format!("{device}: {}", port.caps()));
-        let has_link = device.is_interface_up() && port.wait_link(0);
         // The other end of a device that meets another process may come later.
-        if !has_link && !device.meets() {
-            monitor.on_no_link(&device.to_string());
+        let has_link = || port.wait_link(LINK_MS) && device.is_interface_up();
+        if !device.meets() && !has_link() {
+            monitor.on_no_link(&device.to_string(), device.interface());
         }
         ports.push(port);
     }

@@ -326,9 +326,8 @@ impl Bench {
             let why = unanswered(endpoint.served().pods.refusals());
             tracing::warn!(
                 "{device}, {hosts} hosts: no request was answered in epochs of {}, as {why}; \
-                 how long requests wait is left out. The two threads want a core each for \
-                 themselves: end other programs, or measure in longer epochs, as with --epoch-us \
-                 1000",
+                 how long requests wait is left out. The two threads need two idle cores: end \
+                 other programs, or measure in longer epochs, as with --epoch-us 1000",
                 timing.epoch
             );
         }
@@ -341,7 +340,7 @@ fn unanswered<'a>(refusals: impl Iterator<Item = (&'a str, u64)>) -> String {
     let refused = refusals.filter(|(_, count)| *count > 0);
     let refused: Vec<_> = refused.map(|(why, count)| format!("{count} as {why}")).collect();
     match refused.is_empty() {
-        true => "too few came within their epochs".to_owned(),
+        true => "no request came within its epoch".to_owned(),
         false => format!("they were refused: {}", refused.join(", ")),
     }
 }
@@ -384,7 +383,7 @@ mod tests {
         let refused = [("malformed", 0), ("past_epoch", 10_158), ("future_epoch", 2)];
         let said = unanswered(refused.into_iter());
         assert_eq!(said, "they were refused: 10158 as past_epoch, 2 as future_epoch");
-        assert_eq!(unanswered(refused[..1].iter().copied()), "too few came within their epochs");
+        assert_eq!(unanswered(refused[..1].iter().copied()), "no request came within its epoch");
     }
 
     /// A request is there within its epoch, and a decision takes one epoch: both measurements of

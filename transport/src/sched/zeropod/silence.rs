@@ -120,12 +120,12 @@ impl Outage {
 }
 
 impl Zeropod {
-    /// The scheduler has answered: what it has said so far ends its silence, unless that is only
-    /// what it says to all hosts.
+    /// An answer ends the silence of the scheduler if a request of a host came to it in time. An
+    /// answer that says of no request that it came goes to hosts whose requests are refused, too.
     pub(super) fn note_heeded(&mut self, schd: &Schd) {
         let takes_requests = schd.stamp.is_none_or(|stamp| stamp.late.is_some());
         let answers = schd.grant.is_some() || schd.standing.is_some();
-        // Introductions get no other answer.
+        // A host of a real network may still introduce itself, and that gets no other answer.
         if takes_requests || answers || self.joining.is_some() {
             self.silence.answered();
         }

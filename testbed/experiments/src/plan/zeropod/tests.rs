@@ -121,12 +121,12 @@ fn times_that_do_not_fit_are_refused_to_what_differs() {
         (
             "zeropod:4",
             &[("sched.zeropod.cells", "1")],
-            &["sched.zeropod.cells", "to learn of an arrival", "48", "raise it"],
+            &["sched.zeropod.cells", "until an arrival is reported", "48", "raise it"],
         ),
         (
             "zeropod:4",
             &[("sched.zeropod.early", "1s")],
-            &["sched.zeropod.early", "to learn of an arrival", "lower it"],
+            &["sched.zeropod.early", "from a decision to its cells", "lower it"],
         ),
     ] {
         says(topology, set, words);
@@ -162,15 +162,31 @@ fn what_a_preset_brings_is_mended_by_another_preset() {
     assert!(given.contains("leave --trim out"), "{given}");
 }
 
-/// Each remedy that is named helps.
 #[test]
 fn what_takes_too_long_is_mended_by_what_is_named() {
     let mut slow = by_name("zeropod:4").unwrap();
     slow.tier.iter_mut().for_each(|tier| tier.downlink_latency_ns = 100_000);
     let said = refusal_in(&slow, &[("sched.zeropod.delay", "200us")]);
     assert!(said.contains("topology") && said.contains("less delay"), "{said}");
-    let said = refusal("zeropod:4", &[ASKING, ("sched.zeropod.cells", "4")]);
-    assert!(said.contains("sched.zeropod.ask_every"), "{said}");
+    // Each remedy that is named helps, and all that are needed are named.
+    let cells = |cells| ("sched.zeropod.cells", cells);
+    let early = |early| ("sched.zeropod.early", early);
+    for (set, key, more, mended) in [
+        (&[ASKING, cells("4")][..], "ask_every", None, &[cells("4")][..]),
+        (&[cells("1"), early("1s")], "early", Some("raise sched.zeropod.cells"), &[]),
+        (
+            &[ASKING, cells("4"), early("1s")],
+            "early",
+            Some("lower sched.zeropod.ask_every"),
+            &[cells("4")],
+        ),
+    ] {
+        let said = refusal("zeropod:4", set);
+        assert!(said.contains(&format!("sched.zeropod.{key}: found")), "{said}");
+        assert_eq!(said.contains(", and "), more.is_some(), "{said}");
+        assert!(more.is_none_or(|more| said.contains(more)), "{said}");
+        assert!(plan(&by_name("zeropod:4").unwrap(), mended).is_ok(), "{said}");
+    }
     // A world has chosen how early hosts are.
     let network = by_name("zeropod:4").unwrap();
     let plan = plan(&network, &[]).unwrap();

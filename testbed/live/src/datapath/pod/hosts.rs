@@ -381,7 +381,8 @@ impl PodHost {
         let receivers = others.into_iter().map(|other| (other, 0)).collect();
         let key = Key(rng.next_u64().max(1));
         let asked = [(u64::MAX, Instant::ZERO); KEPT];
-        let (flows, arrivals) = (HostFlows::default(), Unreported::new(lag));
+        let arrivals = Unreported::new(lag, case.params.ask_every <= 1);
+        let flows = HostFlows::default();
         Self { key, answered: false, receivers, open: 0, asked, flows, arrivals }
     }
 }

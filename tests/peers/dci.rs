@@ -226,7 +226,7 @@ pub(super) fn refused() -> Verdict {
         wrong(&with, words);
     };
     set("dci.queues=0", ["--set: found `dci.queues=0`", "in 1..=1048576"]);
-    set("dci.buffer=99", ["--set: found `switch.dci.buffer`, 99 bytes", "at least a frame"]);
+    set("switch.dci.buffer=99", ["--set: found `switch.dci.buffer`, 99 bytes", "at least a frame"]);
     set("switch.queue=1MB", ["--set: found `switch.queue`", "switch.dci."]);
     let both = HOSTS.replace("10.0.0.2", "10.0.0.1");
     let both_sides = |arguments: &mut Vec<String>| {

@@ -532,7 +532,7 @@ impl Registered for UnoCc {
     fn resolve(params: &mut UnoCcParams, facts: &NetworkFacts) {
         params.intra_rtt = facts.site_rtt.unwrap_or(params.intra_rtt);
         if let (Some(inside), Some(across)) = (facts.site_rtt, facts.inter_rtt) {
-            params.follow(across <= inside);
+            params.follow(across <= inside && inside <= params::ALONE_RTT_MAX);
         }
     }
 }

@@ -496,12 +496,11 @@ fn check_receipts(draft: &Draft, config: &Config, timing: &Timing) -> Result<(),
     } else {
         ("topology", "use one whose links have less delay".to_owned())
     };
-    let (epoch, taken) = (timing.epoch, epochs_to_report(timing));
-    let found = match timing.lead > LEAD_MAX {
-        true => format!("epochs of {epoch}, {} from a decision to its cells", timing.lead),
-        false => format!("epochs of {epoch}, {taken} until an arrival is reported"),
+    let (taken, what, most) = match timing.lead > LEAD_MAX {
+        true => (timing.lead, "from a decision to its cells", LEAD_MAX),
+        false => (epochs_to_report(timing), "until an arrival is reported", RECEIPT_MAX),
     };
-    let most = if timing.lead > LEAD_MAX { LEAD_MAX } else { RECEIPT_MAX };
+    let found = format!("epochs of {}, {taken} {what}", timing.epoch);
     Err(refused(key, found, format!("at most {most} epochs"), &help))
 }
 

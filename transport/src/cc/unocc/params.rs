@@ -10,11 +10,11 @@ words! {
     pub enum AlphaOf: "same, several or one" {
         /// The setting, in any network, as the paper has it.
         Same = "same",
-        /// The setting, since the network is several datacentres. A topology that is one makes it
-        /// `one`.
+        /// The setting, since the network is several datacentres. Where the word was not set by
+        /// hand, a network that is one datacentre makes it `one`.
         Several = "several",
-        /// 0.032 BDP at least, since the network is one datacentre. A topology that is several
-        /// makes it `several`.
+        /// 0.032 BDP at least, since the network is one datacentre: one site, with base RTTs of up
+        /// to 1 ms.
         One = "one",
     }
 }
@@ -199,6 +199,10 @@ params! {
 /// with 0.064 the longest flow takes 5 % more than with 0.032.
 const ALPHA_ALONE: f32 = 0.032;
 
+/// The longest base RTT of one datacentre. A network without sites whose hosts are farther apart,
+/// as a hosts file may be, has BDPs of thousands of packets and the alpha of several datacentres.
+pub(super) const ALONE_RTT_MAX: Duration = Duration::from_ms(1);
+
 impl UnoCcParams {
     /// The AI factor of this network.
     pub(super) fn alpha(&self) -> f32 {
@@ -208,7 +212,7 @@ impl UnoCcParams {
         }
     }
 
-    /// Takes over whether the network is one datacentre, where alpha follows that.
+    /// Notes whether the network is one datacentre, where alpha follows that.
     pub(super) fn follow(&mut self, is_one: bool) {
         if self.alpha_of != AlphaOf::Same {
             self.alpha_of = if is_one { AlphaOf::One } else { AlphaOf::Several };

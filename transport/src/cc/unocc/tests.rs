@@ -92,6 +92,7 @@ fn alpha_is_larger_where_the_network_is_one_datacentre() {
     assert!(is(alpha(&mut params, near, near), 0.032), "one datacentre");
     assert!(is(alpha(&mut params, None, None), 0.032), "what is known stays");
     assert!(is(alpha(&mut params, near, far), 0.001), "two datacentres");
+    assert!(is(alpha(&mut params, far, far), 0.001), "hosts far apart without sites");
     params.alpha = 0.1;
     assert!(is(alpha(&mut params, near, near), 0.1), "a larger alpha stays");
     let mut paper = UnoCcParams { alpha_of: AlphaOf::Same, ..UnoCcParams::default() };

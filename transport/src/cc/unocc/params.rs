@@ -77,11 +77,14 @@ words! {
 
 words! {
     /// The part of the count of flows that the receiver reports.
-    pub enum Share: "measured, across or receiver" {
+    pub enum Share: "measured, across, leaving or receiver" {
         /// None: marks, losses and QuickAdapt alone move the window, as in the paper.
         Measured = "measured",
         /// As `receiver`, for paths longer than those inside a datacentre alone.
         Across = "across",
+        /// As `across`. Besides, a flow inside a datacentre that meets no congestion for an RTT
+        /// begins its fast increase as soon as the receiver counts fewer flows.
+        Leaving = "leaving",
         /// When flows come, the window becomes at most an equal share of the receiver's line,
         /// unless it has more than two shares, which others leave to it. When flows leave, it gets
         /// back what the count took. An improvement of ours.
@@ -170,11 +173,14 @@ params! {
         /// two, three and four times as large. The paper has no fast increase: alpha takes a
         /// thousand RTTs, two seconds across, to make up for the cut of one overload.
         fast_increase: f32 = 0.25, in 0.0..=1.0;
-        /// The part of the count of flows at the receiver: measured, across or receiver. By marks
-        /// alone, a flow across needs tens of its RTTs to come to an equal share. A near flow needs
-        /// as many RTTs, but they are a hundred times shorter. The count would also cut a near flow
-        /// where the others wait for a link that it does not use.
-        share: Share = Share::Across;
+        /// The part of the count of flows at the receiver: measured, across, leaving or receiver. By
+        /// marks alone, a flow across needs tens of its RTTs to come to an equal share. A near flow
+        /// needs as many RTTs, but they are a hundred times shorter. The count would also cut a
+        /// near flow where the others wait for a link that it does not use. Flows that leave show
+        /// it that capacity may be free. An RTT without a mark is no evidence of that beside flows
+        /// across, so its fast increase otherwise waits until alpha has gained three packets, about
+        /// a millisecond.
+        share: Share = Share::Leaving;
         /// How long the receiver has to count more flows, or fewer, before windows follow, in RTTs
         /// inside a datacentre. The count changes for a moment when a flow of a few packets comes,
         /// and when a flow pauses between two messages: windows that followed would burst.
@@ -219,12 +225,18 @@ impl UnoCcParams {
         }
     }
 
+    /// Whether the fast increase of flows whose windows do not follow the count begins when flows
+    /// leave. Where the network is one datacentre, alpha gains three packets in a few RTTs.
+    pub(super) fn increases_on_leave(&self) -> bool {
+        self.share == Share::Leaving && self.alpha_of != AlphaOf::One
+    }
+
     /// Whether the receiver's count moves windows of flows with this base RTT.
     pub(super) fn counts(&self, base_rtt: Duration) -> bool {
         match self.share {
             Share::Measured => false,
             // A longer path than those inside a datacentre leads to another one.
-            Share::Across => base_rtt > self.intra_rtt,
+            Share::Across | Share::Leaving => base_rtt > self.intra_rtt,
             Share::Receiver => true,
         }
     }

@@ -5,6 +5,9 @@
 //!   more flows for a wait, at least m  ->  window at most BDP / m, cut for s flows;
 //!                                          as it was where it has more than 2 BDP / n, n before
 //!   m < s flows at most for a wait     ->  window x s / m, and s = m
+//!
+//!   inside a datacentre, `share=leaving`
+//!   fewer flows for a wait             ->  the fast increase after an RTT without congestion
 //! ```
 //!
 //! Marks and QuickAdapt need several round trips to bring flows to equal shares, and alpha takes
@@ -16,7 +19,7 @@
 //! packets comes, and when a flow pauses between two messages: a count has to last for the wait,
 //! `share_wait`. The first one acts at once.
 
-use super::{UnoCc, short};
+use super::{GAINED_MIN, UnoCc, short};
 use crate::time::Instant;
 use crate::units::Bytes;
 
@@ -46,11 +49,11 @@ impl UnoCc {
         }
     }
 
-    /// Whether a count may move the window.
+    /// Whether a count may move the window, or begin the fast increase.
     #[inline]
     pub(super) fn moves_by(&self, sharers: u16) -> bool {
         let differs = sharers != self.counted && sharers != 0;
-        differs && self.params.counts(self.bounds.base_rtt)
+        differs && (self.params.increases_on_leave() || self.params.counts(self.bounds.base_rtt))
     }
 
     /// Handles a count that differs from the one that the window follows. When all counts have been
@@ -85,6 +88,12 @@ impl UnoCc {
 
     fn share_among(&mut self, sharers: u16, now: Instant, in_flight: Bytes) {
         let (before, flows) = (core::mem::replace(&mut self.counted, sharers), f32::from(sharers));
+        if !self.params.counts(self.bounds.base_rtt) {
+            if sharers < before {
+                self.gained = GAINED_MIN;
+            }
+            return;
+        }
         if flows < self.shared {
             let grows = self.shared / flows;
             self.shared = flows;
@@ -279,14 +288,59 @@ mod tests {
 
     #[test]
     fn which_flows_follow_the_count_is_a_setting() {
-        for (share, far, near) in
-            [("measured", 5000.0, 43.75), ("across", 1250.0, 43.75), ("receiver", 1250.0, 10.9375)]
-        {
+        for (share, far, near) in [
+            ("measured", 5000.0, 43.75),
+            ("across", 1250.0, 43.75),
+            ("leaving", 1250.0, 43.75),
+            ("receiver", 1250.0, 10.9375),
+        ] {
             for (path, cwnd) in [(FAR, far), (NEAR, near)] {
                 let mut cc = flow(&path, &[("share", share)]);
                 stay(&mut cc, &path, 4);
                 assert_eq!(cc.cwnd, cwnd, "{share} {path:?}");
             }
+        }
+    }
+
+    /// Acknowledgements of a packet each, five in an RTT of [`NEAR`], for `rtts` of them without a
+    /// queue: what the window gains.
+    fn gain(cc: &mut UnoCc, now: &mut Instant, sharers: u16, rtts: u64, ecn: bool) -> f64 {
+        let (rtt, held, acked) = (NEAR.base_rtt, Duration::ZERO, NEAR.mtu);
+        let before = cc.cwnd;
+        for _ in 0..5 * rtts {
+            *now += rtt / 5;
+            let in_flight = Bytes(1).scaled(cc.cwnd * 4000.0);
+            cc.on_ack(&AckSample { now: *now, rtt, held, acked, in_flight, ecn, sharers }, &NEAR);
+        }
+        cc.cwnd - before
+    }
+
+    #[test]
+    fn a_near_flow_increases_fast_when_others_have_left_until_it_meets_congestion() {
+        for (share, alpha_of, grows) in [
+            ("leaving", "several", true),
+            ("across", "several", false),
+            // Alpha, which this test takes away, gains three packets in a few RTTs there.
+            ("leaving", "one", false),
+        ] {
+            let settings = [("share", share), ("alpha_of", alpha_of), ("quick_adapt", "off")];
+            let mut cc = flow(&NEAR, &settings);
+            cc.at.alpha = 0.0;
+            let mut now = Instant::ZERO + NEAR.base_rtt;
+            gain(&mut cc, &mut now, 4, 1, true);
+            // The last marked epoch ends.
+            gain(&mut cc, &mut now, 4, 2, false);
+            cc.set(5.0);
+            assert_eq!(gain(&mut cc, &mut now, 4, 100, false), 0.0, "{share}: nothing leaves");
+            assert_eq!(gain(&mut cc, &mut now, 3, 8, false), 0.0, "{share}: it does not last");
+            assert_eq!(gain(&mut cc, &mut now, 4, 10, false), 0.0, "{share}");
+            assert_eq!(gain(&mut cc, &mut now, 6, 20, false), 0.0, "{share}: flows come");
+            assert_eq!(gain(&mut cc, &mut now, 5, 12, false) > 5.0, grows, "{share}: they leave");
+            cc.set(5.0);
+            gain(&mut cc, &mut now, 5, 1, true);
+            gain(&mut cc, &mut now, 5, 2, false);
+            cc.set(5.0);
+            assert_eq!(gain(&mut cc, &mut now, 5, 100, false), 0.0, "{share}: congestion");
         }
     }
 

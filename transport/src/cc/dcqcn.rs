@@ -18,8 +18,10 @@
 //! Units: bits a second, picoseconds. The rate is the control. The window is a fixed bound on the
 //! memory of a flow, meant to be too large to matter. It does not choose paths and reads no RTT.
 
+use super::global_t::GlobalT;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::time::{Duration, Instant, Rate};
 use crate::units::Bytes;
@@ -49,6 +51,11 @@ params! {
         rate_min: f32 = 0.001, in 0.000001..=1.0;
         /// The window in BDPs.
         window_max: f32 = 4.0, in 0.01..=64.0;
+        /// The window of every flow is that of the network's longest base RTT, as the simulator's
+        /// configuration has it; off: each flow has that of its own path.
+        global_t: bool = false;
+        /// The longest base RTT, for global_t; taken over from the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
     }
 }
 
@@ -185,6 +192,10 @@ impl Registered for Dcqcn {
     const ABOUT: &'static str =
         "a rate cut by notifications and raised by timers, as RoCEv2 has it";
     type Params = DcqcnParams;
+
+    fn resolve(params: &mut DcqcnParams, facts: &NetworkFacts) {
+        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+    }
 }
 
 impl Controller for Dcqcn {
@@ -246,6 +257,7 @@ impl CongestionControl for Dcqcn {
 }
 
 fn window(params: &DcqcnParams, path: &Path) -> Bytes {
+    let path = GlobalT::new(params.global_t, params.longest_rtt).on(path);
     path.bdp().scaled(f64::from(params.window_max)).max(path.mtu)
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Units: bits a second, picoseconds.
 
+use super::global_t::GlobalT;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::path::NetworkFacts;
@@ -32,8 +33,8 @@ params! {
         /// of 1090 octets: without that room a rate that falls stops the flow for a while, and
         /// telemetry of the gap raises it again.
         window: f32 = 1.09, in 1.0..=8.0;
-        /// T and window of every flow are the network's longest base RTT, as the simulator's
-        /// configuration has it; off: each flow has its own.
+        /// T and window of every flow are those of the network's longest base RTT, as the
+        /// simulator's configuration has it; off: each flow has its own.
         global_t: bool = false;
         /// The longest base RTT, for global_t; taken over from the network.
         longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
@@ -50,8 +51,7 @@ pub(super) struct Paced {
     /// The window, in what the rate sends in T.
     slack: f64,
     mtu: Bytes,
-    /// The base RTT that stands for that of the path; zero where each has its own.
-    rtt_least: Duration,
+    global_t: GlobalT,
 }
 
 impl Paced {
@@ -65,9 +65,9 @@ impl Paced {
             least: line * f64::from(params.rate_min),
             line,
         };
-        let rtt_least = if params.global_t { params.longest_rtt } else { Duration::ZERO };
-        let (rtt, slack) = (path.base_rtt.max(rtt_least), f64::from(params.window));
-        Self { law: RateLaw::new(line), constants, rtt, slack, mtu: path.mtu, rtt_least }
+        let global_t = GlobalT::new(params.global_t, params.longest_rtt);
+        let (rtt, slack) = (global_t.of(path), f64::from(params.window));
+        Self { law: RateLaw::new(line), constants, rtt, slack, mtu: path.mtu, global_t }
     }
 
     /// The state with PowerTCP's gamma.
@@ -82,7 +82,7 @@ impl Paced {
     }
 
     pub(super) fn follow(&mut self, path: &Path) {
-        self.rtt = path.base_rtt.max(self.rtt_least);
+        self.rtt = self.global_t.of(path);
     }
 
     /// Changes the rate by a load that an acknowledgement brought, as `obey` has it.
@@ -260,15 +260,5 @@ mod tests {
         assert_eq!(gbps(&cc), 100.0);
         (20..30).for_each(|round| ack(&mut cc, round * 10, round * 250_000, (6, 6)));
         assert!(gbps(&cc) < 50.0, "{}", gbps(&cc));
-    }
-
-    #[test]
-    fn a_global_t_is_the_networks_longest_round_trip() {
-        let mut params = HpccParams { global_t: true, ..HpccParams::default() };
-        let facts =
-            NetworkFacts { base_rtt: Some(Duration::from_us(6000)), ..NetworkFacts::default() };
-        Hpcc::resolve(&mut params, &facts);
-        let cc = Hpcc::new(&HpccParams { window: 1.0, ..params }, &PATH);
-        assert_eq!(cc.window().cwnd, Bytes(75_000_000));
     }
 }

@@ -4,6 +4,7 @@
 //! which the flow caches. It has no access to an endpoint, a socket or a clock.
 
 mod bounds;
+mod global_t;
 
 pub use crate::path::Path;
 pub use mlcc::note as mlcc_note;

@@ -13,8 +13,10 @@
 use super::hpcc::{HpccParams, Telemetric};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::telemetry::{RateLaw, Sample};
+use crate::time::Duration;
 use crate::wire::{ExtRefusal, Extensions};
 
 params! {
@@ -30,6 +32,11 @@ params! {
         rate_min: f32 = 0.004, in 0.000001..=1.0;
         /// The window, as a multiple of what the rate sends in T; see `cc.hpcc.window`.
         window: f32 = 1.09, in 1.0..=8.0;
+        /// T and window of every flow are those of the network's longest base RTT, as the
+        /// simulator's configuration has it; off: each flow has its own.
+        global_t: bool = false;
+        /// The longest base RTT, for global_t; taken over from the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
     }
 }
 
@@ -43,8 +50,11 @@ impl PowerTcp {
     /// The initial state on `path`: line rate.
     #[must_use]
     pub fn new(params: &PowerTcpParams, path: &Path) -> Self {
-        let PowerTcpParams { target, rate_ai, rate_min, gain, window } = *params;
-        let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
+        let PowerTcpParams { target, rate_ai, rate_min, window, global_t, longest_rtt, gain } =
+            *params;
+        let hpcc = HpccParams::default();
+        let shared =
+            HpccParams { target, rate_ai, rate_min, window, global_t, longest_rtt, ..hpcc };
         Self { flow: Telemetric::new(&shared, path).with_gain(gain) }
     }
 }
@@ -52,6 +62,10 @@ impl PowerTcp {
 impl Registered for PowerTcp {
     const ABOUT: &'static str = "PowerTCP: the power of the busiest link, by telemetry";
     type Params = PowerTcpParams;
+
+    fn resolve(params: &mut PowerTcpParams, facts: &NetworkFacts) {
+        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+    }
 }
 
 impl Controller for PowerTcp {

@@ -13,6 +13,7 @@
 use super::hpcc::{HpccParams, Paced};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::telemetry::{RateLaw, seconds};
 use crate::time::{Duration, Instant};
@@ -32,6 +33,11 @@ params! {
         rate_min: f32 = 0.004, in 0.000001..=1.0;
         /// The window, in what the rate sends in T; see `cc.hpcc.window`.
         window: f32 = 1.09, in 1.0..=8.0;
+        /// T and window of every flow are those of the network's longest base RTT, as the
+        /// simulator's configuration has it; off: each flow has its own.
+        global_t: bool = false;
+        /// The longest base RTT, for global_t; taken over from the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
     }
 }
 
@@ -56,10 +62,14 @@ impl ThetaPowerTcp {
     /// The initial state on `path`: line rate.
     #[must_use]
     pub fn new(params: &ThetaPowerTcpParams, path: &Path) -> Self {
-        let ThetaPowerTcpParams { target, gain, slack, rate_ai, rate_min, window } = *params;
-        let shared = HpccParams { target, rate_ai, rate_min, window, ..HpccParams::default() };
-        let paced = Paced::new(&shared, path).with_gain(gain);
-        Self { paced, slack: slack.into(), last: None, power: 1.0 }
+        let ThetaPowerTcpParams {
+            target, rate_ai, rate_min, window, global_t, longest_rtt, ..
+        } = *params;
+        let hpcc = HpccParams::default();
+        let shared =
+            HpccParams { target, rate_ai, rate_min, window, global_t, longest_rtt, ..hpcc };
+        let paced = Paced::new(&shared, path).with_gain(params.gain);
+        Self { paced, slack: params.slack.into(), last: None, power: 1.0 }
     }
 
     /// The smoothed power after an acknowledgement; `None` for the first, and where no time has
@@ -83,6 +93,10 @@ impl ThetaPowerTcp {
 impl Registered for ThetaPowerTcp {
     const ABOUT: &'static str = "Theta-PowerTCP: power from round-trip times, without telemetry";
     type Params = ThetaPowerTcpParams;
+
+    fn resolve(params: &mut ThetaPowerTcpParams, facts: &NetworkFacts) {
+        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+    }
 }
 
 impl Controller for ThetaPowerTcp {

@@ -14,8 +14,10 @@
 //!
 //! Units: bits a second, microseconds.
 
+use super::global_t::GlobalT;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
+use crate::path::NetworkFacts;
 use crate::registry::Registered;
 use crate::telemetry::{rate_of, to_rate};
 use crate::time::{Duration, Instant};
@@ -42,6 +44,11 @@ params! {
         rate_min: f32 = 0.004, in 0.000001..=1.0;
         /// The window in BDPs.
         window_max: f32 = 4.0, in 0.01..=64.0;
+        /// The window of every flow is that of the network's longest base RTT, as the simulator's
+        /// configuration has it; off: each flow has that of its own path.
+        global_t: bool = false;
+        /// The longest base RTT, for global_t; taken over from the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
     }
 }
 
@@ -128,12 +135,17 @@ impl Timely {
 }
 
 fn window(params: &TimelyParams, path: &Path) -> Bytes {
+    let path = GlobalT::new(params.global_t, params.longest_rtt).on(path);
     path.bdp().scaled(f64::from(params.window_max)).max(path.mtu)
 }
 
 impl Registered for Timely {
     const ABOUT: &'static str = "Timely: round-trip times and their gradient";
     type Params = TimelyParams;
+
+    fn resolve(params: &mut TimelyParams, facts: &NetworkFacts) {
+        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+    }
 }
 
 impl Controller for Timely {

@@ -541,11 +541,14 @@ fn mlcc_refused(transport: &str, flags: &[&str], words: &[&str]) {
 #[test]
 fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
     for (set, words) in [
-        ("cc.mlcc.theta=1ns", ["`cc.mlcc.theta=1ns`", "in 1us..=10s", "its default is 18ms"]),
-        ("rc.mlcc.theta=1ns", ["`rc.mlcc.theta=1ns`", "in 1us..=10s", "its default is 18ms"]),
-        ("cc.mlcc.theta=abc", ["`cc.mlcc.theta=abc`", "a time of whole ns (600ns,", "18ms"]),
-        ("cc.mlcc.dt=0", ["`cc.mlcc.dt=0`", "in 1ns..=1s", "its default is 1ms"]),
-        ("cc.mlcc.dt=2s", ["`cc.mlcc.dt=2s`", "in 1ns..=1s", "its default is 1ms"]),
+        ("cc.mlcc.theta=1ns", ["`cc.mlcc.theta=1ns`", "in 1us..=10s", "default is 3 of RTT_C"]),
+        ("rc.mlcc.theta=1ns", ["`rc.mlcc.theta=1ns`", "in 1us..=10s", "by rc.mlcc.theta_rtts of"]),
+        (
+            "cc.mlcc.theta=abc",
+            ["`cc.mlcc.theta=abc`", "a time of whole ns (600ns,", "is 3 of RTT_C"],
+        ),
+        ("cc.mlcc.dt=0", ["`cc.mlcc.dt=0`", "in 1ns..=1s", "default is 0.1666667 of RTT_C"]),
+        ("cc.mlcc.dt=2s", ["`cc.mlcc.dt=2s`", "in 1ns..=1s", "by cc.mlcc.dt_rtts of"]),
         ("cc.mlcc.alpha=0", ["`cc.mlcc.alpha=0`", "in 0.01..=1", "its default is 0.5"]),
         ("cc.mlcc.alpha=nan", ["`cc.mlcc.alpha=nan`", "in 0.01..=1", "its default is 0.5"]),
         ("cc.mlcc.m=6", ["`cc.mlcc.m=6`", "in 1..=5", "its default is 5"]),
@@ -569,6 +572,9 @@ fn settings_of_mlcc_are_refused_under_the_name_they_were_given() {
     ] {
         mlcc_refused("mlcc", &["--set", set], &words);
     }
+    // The profiles of the paper have times of their own.
+    mlcc_refused("mlcc-paper", &["--set", "cc.mlcc.dt=0"], &["its default is 1ms"]);
+    mlcc_refused("mlcc-paper", &["--set", "cc.mlcc.theta=0"], &["its default is 18ms"]);
 }
 
 #[test]

@@ -244,7 +244,7 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         return (known.set)(draft, value).map_err(|refusal| match refusal {
             Refusal::Expected(expected) => {
                 let about = one_line(known.about);
-                let default = default_with(draft.transport, key).unwrap_or_default();
+                let default = default_with(draft.transport, (written, key)).unwrap_or_default();
                 wrong(expected.to_owned()).help(format!("{written}: {about}; {default}"))
             }
             Refusal::Part(mut error) => {
@@ -257,21 +257,34 @@ pub(super) fn set(draft: &mut Draft, key: &str, value: &str) -> Result<(), Input
         return set.map_err(|error| match error {
             ParamError::UnknownKey(_) => unknown(written),
             ParamError::BadValue(known) | ParamError::OutOfRange(known) => {
-                wrong(known.takes()).help(default_with(draft.transport, key).unwrap_or_default())
+                let default = default_with(draft.transport, (written, key));
+                wrong(known.takes()).help(default.unwrap_or_default())
             }
         });
     }
     Err(unknown(written))
 }
 
-/// A sentence that names the default of `key` with the preset `transport`.
-fn default_with(transport: &Transport, key: &str) -> Option<String> {
-    let of_preset = transport.set().filter(|(name, _)| canonical(name) == key).last();
-    match of_preset {
-        Some((_, value)) => {
-            Some(format!("its default is {value} with the transport {}", transport.name))
+/// A sentence that names the default of `key`, `written` so, with the preset `transport`. It is
+/// that of the count of round trips where the preset has one in the place of a time.
+fn default_with(transport: &Transport, (written, key): (&str, &str)) -> Option<String> {
+    let count = count_of(key);
+    let acting = transport.set().filter_map(|(name, value)| {
+        let name = canonical(name);
+        (name == key || count == Some(name)).then_some((name, value))
+    });
+    let name = transport.name;
+    match acting.last() {
+        Some((set, rtts)) if Some(set) == count && rtts != "0" => {
+            let end = set.strip_prefix(key).unwrap_or_default();
+            Some(format!(
+                "its default is {rtts} of RTT_C, by {written}{end} of the transport {name}"
+            ))
         }
-        None => default_of(key).map(|value| format!("its default is {value}")),
+        Some((set, value)) if set == key => {
+            Some(format!("its default is {value} with the transport {name}"))
+        }
+        _ => default_of(key).map(|value| format!("its default is {value}")),
     }
 }
 

@@ -506,6 +506,22 @@ fn a_loop_that_loses_its_packets_costs_at_most_a_fifth_of_goodput() {
 }
 
 #[test]
+fn samples_have_a_window_of_a_flow_from_its_start_to_its_last_acknowledgement_and_no_longer() {
+    for threads in ["1", "2"] {
+        let (_, outcome) = under(&[("sampling.interval", "100us")], threads);
+        for (flow, record) in outcome.records.iter().enumerate() {
+            let [start, end] = [record.start, record.acked_at].map(|at| at.as_us_f64());
+            for sample in outcome.series.iter().filter(|sample| sample.t_us != end) {
+                let is_open = (start..end).contains(&sample.t_us);
+                let shown = sample.cwnd_bytes[flow].is_some();
+                assert_eq!(shown, is_open, "{flow} at {} us: {start} to {end}", sample.t_us);
+                assert!(is_open || sample.rate_gbps[flow].is_none(), "{flow}: {}", sample.t_us);
+            }
+        }
+    }
+}
+
+#[test]
 fn samples_show_the_border_queue_and_the_rates_of_each_flow_where_there_are_any() {
     let (_, outcome) = under(&[("sampling.interval", "100us")], "1");
     let peak = outcome.summary.mlcc.unwrap().queue_bytes_peak;

@@ -544,6 +544,13 @@ impl<'a> Conductor<'a> {
         &self.records
     }
 
+    /// Whether a line of the matrix was posted and is neither wholly acknowledged nor given up.
+    #[must_use]
+    pub fn is_under_way(&self, line: usize) -> bool {
+        let FlowRecord { start, acked_at, failed, .. } = self.records[line];
+        start < Instant::FAR_FUTURE && acked_at == Instant::FAR_FUTURE && !failed
+    }
+
     /// The record of a line of the matrix that has finished, so that it stays as it is; `None` for
     /// those of other parts.
     pub fn settled(&self, line: usize) -> Option<&FlowRecord> {

@@ -33,7 +33,8 @@ pub struct Sample {
     /// were chosen: then they are the first [`FLOWS_SHOWN`], or all of a shorter matrix.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<usize>,
-    /// The windows of the flows that are shown, bytes; null when a flow is not open.
+    /// The windows of the flows that are shown, bytes; null before a flow has begun and after its
+    /// sender has its last acknowledgement.
     pub cwnd_bytes: Vec<Option<u64>>,
     /// Bytes of those flows delivered so far, which never fall. In a simulation of flows that are
     /// not cut into messages (`run.message`) they count as they arrive, but only once the first
@@ -46,8 +47,8 @@ pub struct Sample {
     /// The rates at which those queues are emptied (R_credit), Gb/s; null without a queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dci_rate_gbps: Vec<Option<f64>>,
-    /// The rates at which the senders of those flows may send, Gb/s; null when a flow is not open
-    /// or has only a window.
+    /// The rates at which the senders of those flows may send, Gb/s; null where the window is, and
+    /// for a flow that has only a window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rate_gbps: Vec<Option<f64>>,
 }

@@ -55,9 +55,9 @@ pub struct Seen {
 /// The state of a flow at its sender.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSeen {
-    /// The window of the flow, bytes.
-    pub cwnd_bytes: u64,
-    /// The pacing rate of the flow; `None` when the window alone limits it.
+    /// The window of the flow, bytes; `None` where it has not begun or has ended.
+    pub cwnd_bytes: Option<u64>,
+    /// The pacing rate of the flow; `None` when the window alone limits it, and without a window.
     pub rate: Option<Rate>,
     /// The key of the flow; `None` when the endpoint has forgotten the flow.
     pub key: Option<Key>,
@@ -276,7 +276,7 @@ impl Sampler {
             trimmed: seen.trimmed,
             flows_finished: seen.flows_finished,
             flows: if self.names_lines { self.lines.clone() } else { Vec::new() },
-            cwnd_bytes: seen.flows.iter().map(|flow| Some(flow.as_ref()?.cwnd_bytes)).collect(),
+            cwnd_bytes: seen.flows.iter().map(|flow| flow.as_ref()?.cwnd_bytes).collect(),
             delivered_bytes: self.delivered_most.clone(),
             dci_queue_bytes: at_borders.iter().map(|at| at.map(|(bytes, _)| bytes)).collect(),
             dci_rate_gbps: at_borders

@@ -452,13 +452,20 @@ impl<'a> Hosts<'a> {
         DriverCount { handed_over, given, ..DriverCount::default() }
     }
 
-    /// The state of a connection of `host`; `None` when it is not open.
-    pub(super) fn seen(&self, host: HostId, connection: usize) -> Option<FlowSeen> {
+    /// The state of a connection of `host`; `None` when it is not open. It has a window while the
+    /// line of the matrix that is shown `is_under_way`: a connection outlasts its lines.
+    pub(super) fn seen(
+        &self,
+        host: HostId,
+        connection: usize,
+        is_under_way: bool,
+    ) -> Option<FlowSeen> {
         let flow = self.flows.get(connection).copied().flatten()?;
         let endpoint = &self.hosts[self.index_of(host)].endpoint;
         let (window, _) = endpoint.flow_window(flow)?;
-        let key = endpoint.flow_key(flow);
-        Some(FlowSeen { cwnd_bytes: window.cwnd.0, rate: window.pacing, key })
+        let (shown, key) = (is_under_way.then_some(window), endpoint.flow_key(flow));
+        let cwnd_bytes = shown.map(|window| window.cwnd.0);
+        Some(FlowSeen { cwnd_bytes, rate: shown.and_then(|window| window.pacing), key })
     }
 }
 

@@ -205,7 +205,9 @@ impl Part<'_> {
     pub(super) fn seen(&mut self, lines: &[usize]) -> Seen {
         let (hosts, conductor) = (&self.hosts, &self.env.conductor);
         let flow = |flow: usize| {
-            hosts.seen(conductor.matrix().flows[flow].src, conductor.connection(flow))
+            let (src, connection) =
+                (conductor.matrix().flows[flow].src, conductor.connection(flow));
+            hosts.seen(src, connection, conductor.is_under_way(flow))
         };
         let seen = Seen::of(&mut self.env.network, conductor, lines, flow);
         let mut seen = seen.with_placed(self.hosts.placed_bytes());

@@ -499,10 +499,14 @@ fn a_loop_that_loses_its_packets_costs_at_most_a_fifth_of_goodput() {
         &[("fault", "loss:0.5@border:0:down:0"), ("fault", "loss:0.5@border:0:down:1")],
         &[("fault", "duplicate:0.01@wan"), ("fault", "corrupt:0.0001@all")],
         &[("fault", "reorder:0.01@wan,delay_us=30"), ("loss.reorder_window", "1")],
+        &[("fault", "duplicate:0.1@wan")],
     ] {
         let under = time_under(faults);
         assert!(under <= whole / 0.8, "{faults:?}: {under} us, {whole} without");
     }
+    // Of the seven links of a path each doubles a packet in twenty: copies alone take the time.
+    let (copies, under) = (1.05_f64.powi(7), time_under(&[("fault", "duplicate:0.05@all")]));
+    assert!(under <= whole * copies, "{under} us, {whole} without, {copies} packets for one");
 }
 
 #[test]

@@ -26,6 +26,11 @@ fn across() -> Matrix {
 
 /// The lines of flows, and all else, under `faults`.
 fn under(transport: &str, faults: &[&str], threads: &str) -> (Vec<u8>, Outcome) {
+    on(TOPOLOGY, transport, (faults, threads))
+}
+
+/// The lines of flows, and all else, on `topology`.
+fn on(topology: &str, transport: &str, (faults, threads): (&[&str], &str)) -> (Vec<u8>, Outcome) {
     let mut set = vec![
         ("transport", transport),
         ("mtu", "4000"),
@@ -38,7 +43,7 @@ fn under(transport: &str, faults: &[&str], threads: &str) -> (Vec<u8>, Outcome) 
         ("sim.threads", threads),
     ];
     set.extend(faults.iter().map(|fault| ("fault", *fault)));
-    let plan = plan(&set, across(), TOPOLOGY);
+    let plan = plan(&set, across(), topology);
     let outcome = virtual_time::run(&plan, &mut Unwatched).unwrap();
     let mut flows = Vec::new();
     outcome.write_flows(&plan, 0, &mut flows).unwrap();
@@ -156,4 +161,17 @@ fn acknowledgements_pass_the_border_switch_that_has_the_queue_of_their_flow() {
 fn other_transports_go_on_by_what_is_left_too() {
     let (_, outcome) = under("dcqcn-hpcc", &["crash@border:1,from_us=5000,until_us=5000000"], "1");
     assert!(outcome.summary.is_success(), "{:?}", outcome.summary.flows);
+}
+
+#[test]
+fn a_border_switch_that_stays_dead_gets_half_as_much_with_each_timeout() {
+    // The only one of its site. All that was on its way is sent again once, then half of it, and
+    // so on: twice as much together, and what was sent before the first timeout.
+    let dead = (&["crash@border:0,from_us=3000,until_us=5000000"][..], "1");
+    let resent = |transport| {
+        let packets = on("two-dc-leaf:1ms,100,1,8", transport, dead).1.summary.packets;
+        (packets.retransmitted, packets.data_new)
+    };
+    let ((mlcc, new), (hpcc, _)) = (resent("mlcc"), resent("hpcc"));
+    assert!(mlcc < new && mlcc < 2 * hpcc, "{mlcc} and {hpcc} resent, {new} new");
 }

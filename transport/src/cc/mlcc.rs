@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The rate is the control; the window is a bound above the bytes that the rate can have in flight,
-//! with the queue at the far border. Flows inside a site have another controller (`far.cc`). MLCC
-//! does not choose paths.
+//! with the queue at the far border. While nothing comes back the window follows the rate, so that
+//! each timeout sends half as much as the one before. Flows inside a site have another controller
+//! (`far.cc`). MLCC does not choose paths.
 //!
 //! In the first RTT_C a flow has no advice. If it sends at line rate all that time, it fills the
 //! far queue with an RTT_C's worth of bytes. With `first` it sends only so many bytes at line rate
@@ -114,6 +115,8 @@ pub struct Mlcc {
     sharers: u16,
     base_rtt: Duration,
     cwnd: Bytes,
+    /// Nothing has come back since a timeout by silence.
+    is_silent: bool,
     params: MlccParams,
 }
 
@@ -143,6 +146,7 @@ impl Mlcc {
             sharers: 1,
             base_rtt: path.base_rtt,
             cwnd: window(params, path),
+            is_silent: false,
             params: *params,
         }
     }
@@ -165,8 +169,12 @@ impl Mlcc {
         near.min(advised).clamp(self.constants.least, line)
     }
 
-    /// Leaves a loop whose other end has fallen silent.
-    fn forget_silent(&mut self, now: Instant) {
+    /// Feedback has come: ends the silence, and leaves a loop whose other end has fallen silent.
+    fn on_feedback(&mut self, now: Instant, path: &Path) {
+        self.follow(path);
+        if core::mem::take(&mut self.is_silent) {
+            self.cwnd = window(&self.params, path);
+        }
         let is_stale = |at: Instant| now.since(at) > self.base_rtt * STALE;
         if self.advised.is_some_and(|(_, at)| is_stale(at)) {
             self.advised = None;
@@ -237,8 +245,7 @@ impl CongestionControl for Mlcc {
     }
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
-        self.follow(path);
-        self.forget_silent(ack.now);
+        self.on_feedback(ack.now, path);
     }
 
     fn on_ack_with(
@@ -257,8 +264,7 @@ impl CongestionControl for Mlcc {
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.follow(path);
-        self.forget_silent(loss.now);
+        self.on_feedback(loss.now, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
@@ -268,6 +274,10 @@ impl CongestionControl for Mlcc {
         if loss.by == Some(Inference::Silence) {
             self.law.cut(loss.sent_at, loss.now, &self.constants);
             self.near_at = Some(loss.now);
+            // The whole window would be sent again at each timeout, however slowly.
+            let share = self.rate() / self.constants.line;
+            self.cwnd = window(&self.params, path).scaled(share).max(path.mtu);
+            self.is_silent = true;
         }
     }
 
@@ -282,8 +292,7 @@ impl CongestionControl for Mlcc {
         now: Instant,
         path: &Path,
     ) -> Result<(), ExtRefusal> {
-        self.follow(path);
-        self.forget_silent(now);
+        self.on_feedback(now, path);
         let (sent_at, sharers) = said(note).ok_or(ExtRefusal::Note)?;
         let int = extensions.int().filter(|int| !int.is_cut()).ok_or(ExtRefusal::Note)?;
         self.sharers = if self.params.equal { sharers } else { 1 };
@@ -436,8 +445,9 @@ mod tests {
     }
 
     #[test]
-    fn silence_halves_the_rate_once_a_round() {
+    fn silence_halves_rate_and_window_once_a_round_until_something_comes_back() {
         let mut cc = new();
+        let whole = cc.window().cwnd;
         let loss = |at, sent| LossSample {
             now: us(at),
             sent_at: us(sent),
@@ -453,11 +463,12 @@ mod tests {
         cc.on_timeout(&loss(60_000, 20_001), &PATH);
         cc.on_timeout(&loss(140_000, 60_001), &PATH);
         assert_eq!(mbps(&cc), 3125);
+        assert_eq!(cc.window().cwnd, whole.scaled(0.125), "the window follows");
         let (acked, in_flight, held) = (PATH.mtu, PATH.mtu, Duration::ZERO);
         let (now, rtt) = (us(170_000), PATH.base_rtt);
         let ack = AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 0 };
         cc.on_ack(&ack, &PATH);
-        assert_eq!(mbps(&cc), 25_000);
+        assert_eq!((mbps(&cc), cc.window().cwnd), (25_000, whole));
     }
 
     #[test]

@@ -173,10 +173,10 @@ params! {
         /// two, three and four times as large. The paper has no fast increase: alpha takes a
         /// thousand RTTs, two seconds across, to make up for the cut of one overload.
         fast_increase: f32 = 0.25, in 0.0..=1.0;
-        /// The part of the count of flows at the receiver: measured, across, leaving or receiver. By
-        /// marks alone, a flow across needs tens of its RTTs to come to an equal share. A near flow
-        /// needs as many RTTs, but they are a hundred times shorter. The count would also cut a
-        /// near flow where the others wait for a link that it does not use. Flows that leave show
+        /// The part of the count of flows at the receiver: measured, across, leaving or receiver.
+        /// By marks alone, a flow across needs tens of its RTTs to come to an equal share. A near
+        /// flow needs as many RTTs, but they are a hundred times shorter. The count would also cut
+        /// a near flow where the others wait for a link that it does not use. Flows that leave show
         /// it that capacity may be free. An RTT without a mark is no evidence of that beside flows
         /// across, so its fast increase otherwise waits until alpha has gained three packets, about
         /// a millisecond.

@@ -402,7 +402,7 @@ pub fn clear_hops(frame: &mut [u8], place: IntPlace) -> bool {
 
 /// Lets `edit` change the INT extension at `place`; it returns the sum of what is there now without
 /// what was there before.
-#[inline]
+#[inline(always)]
 fn edit_int(
     frame: &mut [u8],
     place: IntPlace,

@@ -123,7 +123,7 @@ pub(super) trait Received: Outer {
     }
 
     /// Between which hosts, by which path and in which class the packet came.
-    #[inline]
+    #[inline(always)]
     fn route(&self, addressing: &Addressing) -> Result<Route, ParseError> {
         if self.udp().dst_port != addressing.udp_port() {
             return Err(ParseError::Port);

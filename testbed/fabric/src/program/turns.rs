@@ -66,12 +66,12 @@ impl PortTurns {
         let mut node = if leaf < 2 * self.pairs.len() { leaf } else { leaf - self.pairs.len() };
         let mut at = at;
         while node > 1 {
-            let pair = &mut self.pairs[node / 2];
-            if pair[node % 2] == at {
+            let (pair, side) = (&mut self.pairs[node / 2], node % 2);
+            if pair[side] == at {
                 return;
             }
-            pair[node % 2] = at;
-            at = pair[0].min(pair[1]);
+            pair[side] = at;
+            at = at.min(pair[1 - side]);
             node /= 2;
         }
         self.first_at = at;

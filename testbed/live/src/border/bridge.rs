@@ -265,7 +265,7 @@ impl Bridge {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, line: usize, mbuf: Mbuf) {
         let line = &mut self.lines[line];
         if line.port.is_none() || !line.waiting.push(mbuf, WAITING_MAX) {

@@ -173,7 +173,7 @@ pub(crate) fn describe(
 
 /// The fabric's packet for a frame with these first octets and this route, which was read with
 /// `addressing`, without handle, and the place of its telemetry.
-#[inline]
+#[inline(always)]
 pub(crate) fn described(
     mbuf: &Mbuf,
     head: &[u8],
@@ -223,7 +223,7 @@ pub(crate) fn sized(packet: Packet, mbuf: &Mbuf, sizes: Option<&WireSizes>) -> P
 }
 
 /// Applies the network's changes of the packet to its bytes; `None` when `pool` is exhausted.
-#[inline]
+#[inline(always)]
 pub(crate) fn edit(mbuf: Mbuf, packet: &Packet, pool: &Pool, rng: &mut Rng) -> Option<Mbuf> {
     let trimmed = packet.class() == TrafficClass::Trimmed;
     let is_changed = trimmed || packet.flags.has(Flags::CE) || packet.flags.has(Flags::CORRUPT);

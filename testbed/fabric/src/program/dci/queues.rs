@@ -221,8 +221,7 @@ impl Queues {
         queue.port = port;
         queue.next_at = queue.next_at.max(now);
         let before = self.ready_at(port);
-        self.file(index, now);
-        Ok(self.ready_at(port) < before)
+        Ok(self.file(index, now) < before)
     }
 
     /// The receiver of the flow of `key` has sent `credit` with a rate for its queue. Returns the
@@ -395,9 +394,10 @@ impl Queues {
         round.0.max(self.limits.allowance_least)
     }
 
-    /// Enters a queue that waits, and has no entry, in the order of its port.
+    /// Enters a queue that waits, and has no entry, in the order of its port. Returns when it is
+    /// ready.
     #[inline]
-    fn file(&mut self, index: u32, now: Instant) {
+    fn file(&mut self, index: u32, now: Instant) -> Instant {
         self.entries += 1;
         let queue = &mut self.queues[index as usize];
         debug_assert_eq!(queue.entry, 0, "one entry a queue");
@@ -408,6 +408,7 @@ impl Queues {
             queue.next_at.max(queue.credit_at + self.limits.rtt * PATIENCE).max(now)
         };
         self.waiting[queue.port].order.push(Ready { at, entry: queue.entry, queue: index });
+        at
     }
 
     /// Makes the entry of a queue an old one, if it has any.
@@ -424,8 +425,16 @@ impl Queues {
 impl Waiting {
     /// Drops the first entries as long as they are old, and all old ones once they are the greater
     /// part: advice can make an entry old whose turn is a minute away.
-    #[inline]
+    #[inline(always)]
     fn drop_old(&mut self, queues: &[Queue]) {
+        if self.old > 0 {
+            self.drop_some(queues);
+        }
+    }
+
+    /// [`Waiting::drop_old`] where some are old.
+    #[inline(never)]
+    fn drop_some(&mut self, queues: &[Queue]) {
         while self.old > 0
             && let Some(first) = self.order.first()
             && queues[first.queue as usize].entry != first.entry

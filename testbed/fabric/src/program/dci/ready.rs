@@ -49,7 +49,7 @@ impl ReadyOrder {
     }
 
     /// Takes the first entry out. O(1) where it is of the run, else O(log n).
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Ready> {
         if let Some(Reverse(rest)) = self.rest.peek()
             && self.run.front().is_none_or(|run| rest < run)

@@ -72,7 +72,7 @@ pub trait Frames: Headers {
     fn end(&mut self, packet: Packet);
 
     /// A step of a packet that is flagged [`super::Flags::INT`]: a driver that records the ways of
-    /// packets flags all of them.
+    /// packets flags all of them. Departures are noted after [`super::Network::keep_journal`].
     fn note(&mut self, _packet: &Packet, _step: PacketStep) {}
 }
 

@@ -92,6 +92,8 @@ pub(super) struct Transit {
     pub(super) ways: Vec<Option<Ways>>,
     /// For each port: since when its data is paused; empty where no switch pauses a link.
     pub(super) paused_since: Vec<Instant>,
+    /// Whether the driver records the steps of packets: [`PacketStep`].
+    pub(super) notes_steps: bool,
     /// The pauses that are over, where a driver asks for them.
     pub(super) pauses: Option<Vec<Pause>>,
     pub(super) faults: Vec<LinkFaults>,
@@ -232,7 +234,7 @@ impl Transit {
         if state.fault == NO_FAULT
             && let Some(arrival) = state.port.pass(packet, at)
         {
-            self.leave(state, (packet, None), 0, (at, arrival), driver);
+            self.leave(state, packet, 0, (at, arrival), driver);
             return;
         }
         let mut lost = None;
@@ -244,7 +246,7 @@ impl Transit {
             Verdict::Cut => self.cut(state, lost, (due, at), driver),
             Verdict::Slips => {
                 let arrival = state.port.slip(packet, at);
-                return self.leave(state, (packet, None), 0, (at, arrival), driver);
+                return self.leave(state, packet, 0, (at, arrival), driver);
             }
             Verdict::Trimmed => note_trimmed(state, packet, driver),
             Verdict::Dropped(reason) => self.lose(state, *packet, reason, at, driver),
@@ -280,7 +282,7 @@ impl Transit {
         // The departure stays in the option: see `leave`.
         let departed = state.port.depart(at, &mut state.rng);
         if let Some((departure, arrival)) = &departed {
-            self.after_departure(state, departure, *arrival, None, driver);
+            self.after_departure(state, departure, *arrival, driver);
         }
         departed.is_some()
     }
@@ -306,44 +308,68 @@ impl Transit {
         }
     }
 
-    /// Counts a departure and puts the packet on the link; `own` is as in [`Transit::leave`].
+    /// Counts a departure and puts the packet on the link.
     #[inline(always)]
     pub(super) fn after_departure(
         &mut self,
         state: &mut PortState,
         departure: &Departure,
         arrival: Instant,
-        own: Option<&Hop>,
         driver: &mut Driver<'_>,
     ) {
         state.stats.marked += u64::from(departure.marked);
         let Departure { packet, data_left, start, .. } = departure;
-        self.leave(state, (packet, own), *data_left, (*start, arrival), driver);
+        self.leave(state, packet, *data_left, (*start, arrival), driver);
+    }
+
+    /// [`Transit::leave`] of a packet that a program has sent by a port without faults, and that
+    /// leaves at once. The hop `own` of the program comes before that of the port in its telemetry.
+    /// For programs: their code has no copy of what happens on a link.
+    #[inline(never)]
+    pub(super) fn leave_at_once(
+        &mut self,
+        state: &mut PortState,
+        (packet, own): (&mut Packet, Option<&Hop>),
+        times: (Instant, Instant),
+        driver: &mut Driver<'_>,
+    ) {
+        debug_assert_eq!(state.fault, NO_FAULT, "only such a port lets packets pass");
+        self.count_leaving(state, packet, 0);
+        if packet.flags.has(Flags::INT) && !self.stamp(state, (packet, own), times, driver) {
+            self.lose(state, *packet, DropReason::NoBuffer, times.0, driver);
+        } else {
+            self.launch(state, packet, times.1, driver);
+        }
     }
 
     /// Counts a packet that leaves a port, with `data_left` bytes behind it, and puts it on the
-    /// link. The hop `own` of the switch's program comes before that of the port in its telemetry.
-    /// The packet stays behind its reference. A compiler would split a copy of it into fields,
-    /// write it in parts and read it back as a whole, and a processor stalls on such a read.
+    /// link. The packet stays behind its reference. A compiler would split a copy of it into
+    /// fields, write it in parts and read it back as a whole, and a processor stalls on such a
+    /// read.
     #[inline(always)]
     fn leave(
         &mut self,
         state: &mut PortState,
-        (packet, own): (&Packet, Option<&Hop>),
+        packet: &Packet,
         data_left: u64,
         times: (Instant, Instant),
         driver: &mut Driver<'_>,
     ) {
-        self.counts.hops += 1;
-        if state.measured && packet.is_data() {
-            self.queue_stats.sample(data_left);
-        }
+        self.count_leaving(state, packet, data_left);
         if packet.flags.has(Flags::INT) {
-            self.launch_stamped(state, (*packet, own), times, driver);
+            self.launch_stamped(state, *packet, times, driver);
         } else if state.fault == NO_FAULT {
             self.launch(state, packet, times.1, driver);
         } else {
             self.launch_faulty(state, *packet, times, driver);
+        }
+    }
+
+    #[inline(always)]
+    fn count_leaving(&mut self, state: &PortState, packet: &Packet, data_left: u64) {
+        self.counts.hops += 1;
+        if state.measured && packet.is_data() {
+            self.queue_stats.sample(data_left);
         }
     }
 
@@ -352,19 +378,45 @@ impl Transit {
     fn launch_stamped(
         &mut self,
         state: &mut PortState,
-        (mut packet, own): (Packet, Option<&Hop>),
+        mut packet: Packet,
         times: (Instant, Instant),
         driver: &mut Driver<'_>,
     ) {
-        let (start, arrival) = times;
-        driver.frames.note(&packet, PacketStep::Left { port: state.number, start, arrival });
-        if !stamp(state, (&mut packet, own), times.0, driver) {
-            // Without this hop the path would look shorter than it is.
+        if !self.stamp(state, (&mut packet, None), times, driver) {
             self.lose(state, packet, DropReason::NoBuffer, times.0, driver);
         } else if state.fault == NO_FAULT {
             self.launch(state, &packet, times.1, driver);
         } else {
             self.launch_faulty(state, packet, times, driver);
+        }
+    }
+
+    /// Notes that a packet leaves, and writes the hop `own` of a program, and the telemetry of its
+    /// port if that does so, into it. False when no buffer was left for that of the port, without
+    /// which the path would look shorter than it is; a packet goes on without that of a program.
+    #[inline(always)]
+    fn stamp(
+        &self,
+        state: &PortState,
+        (packet, own): (&mut Packet, Option<&Hop>),
+        (start, arrival): (Instant, Instant),
+        driver: &mut Driver<'_>,
+    ) -> bool {
+        if self.notes_steps {
+            driver.frames.note(packet, PacketStep::Left { port: state.number, start, arrival });
+        }
+        if !state.stamps {
+            if let Some(own) = own {
+                driver.frames.stamp(packet, &[*own]);
+            }
+            return true;
+        }
+        // The packet's own bytes are counted already.
+        let sent = state.port.sent().1 - packet.wire_bytes();
+        let hop = state.hop(start, sent, state.port.rate());
+        match own {
+            Some(own) => driver.frames.stamp(packet, &[*own, hop]),
+            None => driver.frames.stamp(packet, &[hop]),
         }
     }
 
@@ -380,11 +432,11 @@ impl Transit {
         let target = match state.to {
             Far::Host(target) | Far::Programmed(target) => Some(target),
             Far::Plain(switch) => self.route(switch, packet, at),
-            DRIVER => None,
+            DRIVER => return self.hand_over(packet, at, driver),
             Far::Named(switch) => self.route_named(switch, (state, packet), at, driver),
         };
         let Some(target) = target else {
-            self.end_here(state, packet, at, driver);
+            self.lose(state, *packet, DropReason::NoRoute, at, driver);
             return;
         };
         if self.file(Flight { at, origin: state.number, target, packet: *packet }) {
@@ -392,21 +444,11 @@ impl Transit {
         }
     }
 
-    /// Gives a packet to the driver, or loses a packet that has no way on.
-    #[cold]
-    fn end_here(
-        &mut self,
-        state: &mut PortState,
-        packet: &Packet,
-        at: Instant,
-        driver: &mut Driver<'_>,
-    ) {
-        if state.to == DRIVER {
-            self.counts.delivered += 1;
-            driver.out.push(Output::Delivered { host: packet.dst, packet: *packet, at });
-        } else {
-            self.lose(state, *packet, DropReason::NoRoute, at, driver);
-        }
+    /// Gives a packet to the driver, which is the far end.
+    #[inline(never)]
+    fn hand_over(&mut self, packet: &Packet, at: Instant, driver: &mut Driver<'_>) {
+        self.counts.delivered += 1;
+        driver.out.push(Output::Delivered { host: packet.dst, packet: *packet, at });
     }
 
     /// Files a flight, unless it leaves for another part.
@@ -543,31 +585,6 @@ pub(super) fn note_trimmed(state: &mut PortState, packet: &Packet, driver: &mut 
     state.stats.trimmed += 1;
     if packet.flags.has(Flags::INT) {
         driver.frames.note(packet, PacketStep::Trimmed { port: state.number });
-    }
-}
-
-/// Writes the hop `own` of a program, and the telemetry of a port if that does so, into a packet
-/// that leaves at `at`. False when no buffer was left for that of the port; a packet goes on
-/// without that of a program.
-#[inline]
-fn stamp(
-    state: &PortState,
-    (packet, own): (&mut Packet, Option<&Hop>),
-    at: Instant,
-    driver: &mut Driver<'_>,
-) -> bool {
-    if !state.stamps {
-        if let Some(own) = own {
-            driver.frames.stamp(packet, &[*own]);
-        }
-        return true;
-    }
-    // The packet's own bytes are counted already.
-    let sent = state.port.sent().1 - packet.wire_bytes();
-    let hop = state.hop(at, sent, state.port.rate());
-    match own {
-        Some(own) => driver.frames.stamp(packet, &[*own, hop]),
-        None => driver.frames.stamp(packet, &[hop]),
     }
 }
 

@@ -110,7 +110,7 @@ impl Part<'_> {
         let connections = self.env.conductor.connections();
         let journal = Journal::new(plan.hosts(), connections, delays);
         self.env.packets.journal = Some(Box::new(journal));
-        self.env.network.keep_pauses();
+        self.env.network.keep_journal();
         keep_waits(&mut self.env.network);
         self.hosts.explain();
     }

@@ -139,6 +139,7 @@ pub(super) fn links(
         ways,
         paused_since: vec![Instant::ZERO; paused_since],
         pauses: None,
+        notes_steps: false,
         faults: Vec::new(),
         fault_of: vec![NO_FAULT; ports.len()],
         detection: *detection_delay,

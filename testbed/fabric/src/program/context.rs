@@ -34,6 +34,8 @@ pub struct Context<'a> {
     pub(super) agenda: &'a mut Agenda,
     pub(super) switch: u32,
     pub(super) now: Instant,
+    /// [`Program::tells_at_once`](super::Program::tells_at_once) of the program at work.
+    pub(super) tells_at_once: bool,
 }
 
 /// When the ports of a switch, and its program, have something to do.
@@ -53,8 +55,6 @@ pub(super) struct Agenda {
 pub(super) struct Leaving {
     pub(super) port: u32,
     pub(super) departure: Departure,
-    /// The program's own hop, for the telemetry of the packet.
-    pub(super) hop: Option<Hop>,
     /// When the packet arrives at the far end of the link.
     pub(super) arrival: Instant,
 }
@@ -123,10 +123,11 @@ impl Context<'_> {
 
     /// Gives `packet` to the queue of `port`. A packet that leaves at once has left the queue when
     /// this returns, be it this one or one that waited for this instant. The program's
-    /// `on_departure` is called when the present call of the program is over.
+    /// `on_departure` is called when the present call of the program is over, if it is called at
+    /// all: see [`Program::tells_at_once`](super::Program::tells_at_once).
     #[inline(always)]
-    pub fn send(&mut self, port: PortId, packet: Packet) -> SendFate {
-        if self.passes(port, packet, None) {
+    pub fn send(&mut self, port: PortId, mut packet: Packet) -> SendFate {
+        if self.passes(port, &mut packet, None) {
             return SendFate::Leaves;
         }
         self.enqueue(port.0, packet)
@@ -137,7 +138,7 @@ impl Context<'_> {
     /// the hop of this instant in a frame of its own.
     #[inline(always)]
     pub fn send_stamped(&mut self, port: PortId, packet: &mut Packet, hop: &Hop) -> SendFate {
-        if self.passes(port, *packet, Some(*hop)) {
+        if self.passes(port, packet, Some(hop)) {
             return SendFate::Leaves;
         }
         self.driver.frames.stamp(packet, &[*hop]);
@@ -146,16 +147,35 @@ impl Context<'_> {
 
     /// Lets `packet` leave by `port` at once, where nothing waits there and the link is free.
     #[inline(always)]
-    fn passes(&mut self, port: PortId, packet: Packet, hop: Option<Hop>) -> bool {
+    fn passes(&mut self, port: PortId, packet: &mut Packet, own: Option<&Hop>) -> bool {
         let (state, start) = (&mut self.ports[port.0 as usize], self.now);
         if state.fault == NO_FAULT
-            && let Some(arrival) = state.port.pass(&packet, start)
+            && let Some(arrival) = state.port.pass(packet, start)
         {
-            let departure = Departure { packet, marked: false, data_left: 0, start };
-            self.agenda.leaving.push(Leaving { port: port.0, departure, hop, arrival });
+            let times = (start, arrival);
+            if self.tells_at_once {
+                self.tell_at_once(port, *packet, own, times);
+            } else {
+                self.transit.leave_at_once(state, (packet, own), times, &mut self.driver);
+            }
             return true;
         }
         false
+    }
+
+    /// Keeps a packet that leaves at once until the program is told.
+    fn tell_at_once(
+        &mut self,
+        port: PortId,
+        mut packet: Packet,
+        own: Option<&Hop>,
+        (start, arrival): (Instant, Instant),
+    ) {
+        if let Some(own) = own {
+            self.driver.frames.stamp(&mut packet, &[*own]);
+        }
+        let departure = Departure { packet, marked: false, data_left: 0, start };
+        self.agenda.leaving.push(Leaving { port: port.0, departure, arrival });
     }
 
     /// Gives `packet` to the queue of `port`, and runs the departure that this makes possible now.
@@ -179,7 +199,7 @@ impl Context<'_> {
             Verdict::Slips => {
                 let (start, arrival) = (self.now, state.port.slip(&packet, self.now));
                 let departure = Departure { packet, marked: false, data_left: 0, start };
-                self.agenda.leaving.push(Leaving { port, departure, hop: None, arrival });
+                self.agenda.leaving.push(Leaving { port, departure, arrival });
                 return SendFate::Leaves;
             }
             Verdict::Trimmed => note_trimmed(state, &packet, &mut self.driver),
@@ -192,7 +212,7 @@ impl Context<'_> {
         let mut leaves = false;
         if let Some((departure, arrival)) = state.port.depart(self.now, &mut state.rng) {
             leaves = was_empty || departure.packet.handle == packet.handle;
-            self.agenda.leaving.push(Leaving { port, departure, hop: None, arrival });
+            self.agenda.leaving.push(Leaving { port, departure, arrival });
         }
         state.note_peak();
         if self.transit.next_turn(state) != noted {

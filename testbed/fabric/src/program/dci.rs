@@ -385,6 +385,12 @@ impl Program for Dci {
         }
     }
 
+    #[inline]
+    fn tells_at_once(&self) -> bool {
+        // `on_departure` is for a packet that its port had to keep.
+        false
+    }
+
     fn poll_at(&self) -> Instant {
         self.turns.first_at()
     }

@@ -16,7 +16,6 @@
 use std::ops::Range;
 
 use transport::Instant;
-use transport::wire::int::Hop;
 
 use super::context::{Agenda, Context, Leaving, Surroundings};
 use super::{AnyProgram, Program, SwitchProgram};
@@ -118,7 +117,8 @@ impl Programmed {
         let Self { switch, target, program, agenda, held, held_peak, .. } = self;
         let Surroundings { ports, transit, wiring, driver } = around;
         let (switch, now) = (*switch, Instant::ZERO);
-        let cx = Context { ports, transit, wiring, driver, agenda, switch, now };
+        let tells_at_once = true;
+        let cx = Context { ports, transit, wiring, driver, agenda, switch, now, tells_at_once };
         (program, SwitchRun { held, held_peak, target: *target, cx })
     }
 }
@@ -126,6 +126,7 @@ impl Programmed {
 impl SwitchRun<'_> {
     /// Hands the switch, which runs `program`, the flights of a span that ends just after `last`.
     fn run<P: Program>(mut self, program: &mut P, flights: &[Flight], last: Instant) {
+        self.cx.tells_at_once = program.tells_at_once();
         let mut flights = flights.iter().filter(|flight| !flight.is_wake());
         loop {
             let flight = flights.next();
@@ -186,7 +187,7 @@ impl SwitchRun<'_> {
         // The departure stays in the option: see `Transit::leave`.
         let mut departed = state.port.depart(self.cx.now, &mut state.rng);
         if let Some((departure, arrival)) = &mut departed {
-            self.launch(program, port, departure, *arrival, None);
+            self.launch(program, port, departure, *arrival);
         }
         self.cx.expect(port);
     }
@@ -209,9 +210,9 @@ impl SwitchRun<'_> {
     fn launch_all<P: Program>(&mut self, program: &mut P) {
         let mut next = 0;
         while next < self.cx.agenda.leaving.len() {
-            let Leaving { port, mut departure, hop, arrival } = self.cx.agenda.leaving[next];
+            let Leaving { port, mut departure, arrival } = self.cx.agenda.leaving[next];
             next += 1;
-            self.launch(program, port, &mut departure, arrival, hop.as_ref());
+            self.launch(program, port, &mut departure, arrival);
         }
         self.cx.agenda.leaving.clear();
     }
@@ -226,8 +227,7 @@ impl SwitchRun<'_> {
         *self.held = held;
     }
 
-    /// Lets the program edit a packet that has left its queue, and puts it on the link, with the
-    /// hop `own` of the program in its telemetry.
+    /// Lets the program edit a packet that has left its queue, and puts it on the link.
     #[inline(always)]
     fn launch<P: Program>(
         &mut self,
@@ -235,13 +235,12 @@ impl SwitchRun<'_> {
         port: u32,
         departure: &mut Departure,
         arrival: Instant,
-        own: Option<&Hop>,
     ) {
         let (len, start) = (departure.packet.len, departure.start);
         program.on_departure(&mut departure.packet, PortId(port), start, &mut self.cx);
         assert_eq!(departure.packet.len, len, "a departing packet keeps its length");
         let state = &mut self.cx.ports[port as usize];
-        self.cx.transit.after_departure(state, departure, arrival, own, &mut self.cx.driver);
+        self.cx.transit.after_departure(state, departure, arrival, &mut self.cx.driver);
     }
 
     /// Makes sure that the switch, whose program has its next time at `timer`, has its next turn

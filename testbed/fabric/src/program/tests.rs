@@ -340,20 +340,49 @@ fn parts_of_a_programmed_network_have_each_program_once() {
     assert_eq!(held, [(0, 1), (2, 3), (4, 0), (5, 0)]);
 }
 
+/// The first switch of `network` at work at time zero.
+fn context<'a>(
+    network: &'a mut Network,
+    agenda: &'a mut Agenda,
+    driver: Driver<'a>,
+) -> Context<'a> {
+    Context {
+        ports: &mut network.ports,
+        transit: &mut network.links,
+        wiring: &network.wiring,
+        driver,
+        agenda,
+        switch: 0,
+        now: Instant::ZERO,
+        tells_at_once: true,
+    }
+}
+
+#[test]
+fn a_program_that_is_not_told_has_its_packet_on_the_link_at_once() {
+    let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
+    let mut out = Vec::new();
+    let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
+    let driver = Driver { out: &mut out, frames: &mut NoFrames };
+    let mut cx = context(&mut network, &mut agenda, driver);
+    cx.tells_at_once = false;
+    let port = PortId(16);
+    assert_eq!(cx.send(port, packet(1, 0, MTU, false)), SendFate::Leaves);
+    assert_eq!((cx.agenda.leaving.len(), cx.transit.counts.hops), (0, 1));
+    // It is told of a packet that its port has kept.
+    assert_eq!(cx.send(port, packet(2, 0, MTU, false)), SendFate::Waits);
+    cx.now = cx.free_at(port);
+    assert_eq!(cx.send(port, packet(3, 0, MTU, false)), SendFate::Waits);
+    assert_eq!((cx.agenda.leaving.len(), cx.transit.counts.hops), (1, 1));
+}
+
 #[test]
 fn a_packet_is_said_to_leave_when_it_has_left_its_queue() {
     let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
     let mut out = Vec::new();
     let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
-    let mut cx = Context {
-        ports: &mut network.ports,
-        transit: &mut network.links,
-        wiring: &network.wiring,
-        driver: Driver { out: &mut out, frames: &mut NoFrames },
-        agenda: &mut agenda,
-        switch: 0,
-        now: Instant::ZERO,
-    };
+    let driver = Driver { out: &mut out, frames: &mut NoFrames };
+    let mut cx = context(&mut network, &mut agenda, driver);
     // Data takes the idle link; control, which would have gone first, comes after it.
     let port = PortId(16);
     assert_eq!(cx.send(port, packet(1, 0, MTU, false)), SendFate::Leaves);
@@ -432,15 +461,8 @@ fn a_program_sees_the_rate_that_a_fault_leaves_to_an_idle_port() {
     let half = Rate::from_bps(full.as_bps() / 2);
     let mut out = Vec::new();
     let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
-    let mut cx = Context {
-        ports: &mut network.ports,
-        transit: &mut network.links,
-        wiring: &network.wiring,
-        driver: Driver { out: &mut out, frames: &mut NoFrames },
-        agenda: &mut agenda,
-        switch: 0,
-        now: Instant::ZERO,
-    };
+    let driver = Driver { out: &mut out, frames: &mut NoFrames };
+    let mut cx = context(&mut network, &mut agenda, driver);
     for (us, rate) in [(0, full), (5, half), (7, half), (10, full)] {
         cx.now = Instant::ZERO + Duration::from_us(us);
         assert_eq!((cx.port(port).rate, cx.hop(port).rate()), (rate, rate), "at {us} us");

@@ -192,8 +192,8 @@ impl Network {
         program.run(around, flights, last);
     }
 
-    /// Tells the driver from now on when packets leave ports, [`Frames::note`], and keeps when the
-    /// data of each port was paused, for [`Network::take_pauses`].
+    /// Notifies the driver from now on when packets leave ports, [`Frames::note`], and keeps when
+    /// the data of each port was paused, for [`Network::take_pauses`].
     pub fn keep_journal(&mut self) {
         self.links.notes_steps = true;
         self.links.pauses = Some(Vec::new());

@@ -34,8 +34,8 @@ pub struct Context<'a> {
     pub(super) agenda: &'a mut Agenda,
     pub(super) switch: u32,
     pub(super) now: Instant,
-    /// [`Program::tells_at_once`](super::Program::tells_at_once) of the program at work.
-    pub(super) tells_at_once: bool,
+    /// `HANDLES_ALL_DEPARTURES` of the program at work.
+    pub(super) handles_all: bool,
 }
 
 /// When the ports of a switch, and its program, have something to do.
@@ -124,7 +124,7 @@ impl Context<'_> {
     /// Gives `packet` to the queue of `port`. A packet that leaves at once has left the queue when
     /// this returns, be it this one or one that waited for this instant. The program's
     /// `on_departure` is called when the present call of the program is over, if it is called at
-    /// all: see [`Program::tells_at_once`](super::Program::tells_at_once).
+    /// all: see [`Program::HANDLES_ALL_DEPARTURES`](super::Program::HANDLES_ALL_DEPARTURES).
     #[inline(always)]
     pub fn send(&mut self, port: PortId, mut packet: Packet) -> SendFate {
         if self.passes(port, &mut packet, None) {
@@ -153,8 +153,8 @@ impl Context<'_> {
             && let Some(arrival) = state.port.pass(packet, start)
         {
             let times = (start, arrival);
-            if self.tells_at_once {
-                self.tell_at_once(port, *packet, own, times);
+            if self.handles_all {
+                self.keep_leaving(port, *packet, own, times);
             } else {
                 self.transit.leave_at_once(state, (packet, own), times, &mut self.driver);
             }
@@ -163,8 +163,8 @@ impl Context<'_> {
         false
     }
 
-    /// Keeps a packet that leaves at once until the program is told.
-    fn tell_at_once(
+    /// Keeps a packet that leaves at once until the call of the program is over.
+    fn keep_leaving(
         &mut self,
         port: PortId,
         mut packet: Packet,

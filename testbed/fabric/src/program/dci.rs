@@ -349,6 +349,9 @@ impl Dci {
 }
 
 impl Program for Dci {
+    // `on_departure` is for a packet that its port had to keep.
+    const HANDLES_ALL_DEPARTURES: bool = false;
+
     fn on_arrival(&mut self, mut packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>) {
         let Some(port) = cx.route(&packet) else {
             cx.drop_at(from, packet, DropReason::NoRoute);
@@ -383,12 +386,6 @@ impl Program for Dci {
             (link.given, link.free_at) = (None, cx.free_at(port));
             self.file(place, now);
         }
-    }
-
-    #[inline]
-    fn tells_at_once(&self) -> bool {
-        // `on_departure` is for a packet that its port had to keep.
-        false
     }
 
     fn poll_at(&self) -> Instant {

@@ -39,18 +39,15 @@ use super::qdisc::{QdiscKind, Queued};
 /// program leaves departing packets as they are, has no time of its own, holds nothing, and is no
 /// end of packets.
 pub trait Program {
+    /// Whether `on_departure` is called for packets that leave as soon as the program sends them,
+    /// too. Where it is not, such a packet is put on its link at once, without a stay in the agenda
+    /// of its switch.
+    const HANDLES_ALL_DEPARTURES: bool = true;
     /// `packet` has arrived by a link; `from` is the port of this switch that leads back along it.
     /// The program sends it on, holds it, drops it or consumes it.
     fn on_arrival(&mut self, packet: Packet, from: PortId, now: Instant, cx: &mut Context<'_>);
     /// `packet` starts to be transmitted by `port`. The program may not change its length.
     fn on_departure(&mut self, _: &mut Packet, _port: PortId, _: Instant, _: &mut Context<'_>) {}
-    /// Whether `on_departure` is called for a packet that leaves as soon as the program sends it.
-    /// Where it is not, such a packet is put on its link at once, without a stay in the agenda of
-    /// its switch.
-    #[inline]
-    fn tells_at_once(&self) -> bool {
-        true
-    }
     /// When the program has something to do of its own; [`Instant::FAR_FUTURE`] when it has
     /// nothing. Some time after its last packet a program must have nothing more to do, since a
     /// simulation ends when no event is to come. Asked after every other call.
@@ -181,7 +178,6 @@ registry! {
     fn crash(&mut self, now: Instant, cx: &mut Context<'_>);
     fn held(&self) -> Option<Queued>;
     fn is_end(&self) -> bool;
-    fn tells_at_once(&self) -> bool;
     for RunSpan {
         fn run_span(&mut self, run: SwitchRun<'_>, flights: &[Flight], last: Instant);
     }

@@ -117,8 +117,8 @@ impl Programmed {
         let Self { switch, target, program, agenda, held, held_peak, .. } = self;
         let Surroundings { ports, transit, wiring, driver } = around;
         let (switch, now) = (*switch, Instant::ZERO);
-        let tells_at_once = true;
-        let cx = Context { ports, transit, wiring, driver, agenda, switch, now, tells_at_once };
+        let handles_all = true;
+        let cx = Context { ports, transit, wiring, driver, agenda, switch, now, handles_all };
         (program, SwitchRun { held, held_peak, target: *target, cx })
     }
 }
@@ -126,7 +126,7 @@ impl Programmed {
 impl SwitchRun<'_> {
     /// Hands the switch, which runs `program`, the flights of a span that ends just after `last`.
     fn run<P: Program>(mut self, program: &mut P, flights: &[Flight], last: Instant) {
-        self.cx.tells_at_once = program.tells_at_once();
+        self.cx.handles_all = P::HANDLES_ALL_DEPARTURES;
         let mut flights = flights.iter().filter(|flight| !flight.is_wake());
         loop {
             let flight = flights.next();

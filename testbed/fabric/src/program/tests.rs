@@ -354,22 +354,22 @@ fn context<'a>(
         agenda,
         switch: 0,
         now: Instant::ZERO,
-        tells_at_once: true,
+        handles_all: true,
     }
 }
 
 #[test]
-fn a_program_that_is_not_told_has_its_packet_on_the_link_at_once() {
+fn a_packet_that_leaves_at_once_is_on_its_link_where_the_program_leaves_departures_alone() {
     let mut network = network(QdiscKind::Trim, &[(0, ProgramKind::Example)], 1);
     let mut out = Vec::new();
     let mut agenda = Agenda::new(network.blueprint().switches[0].ports());
     let driver = Driver { out: &mut out, frames: &mut NoFrames };
     let mut cx = context(&mut network, &mut agenda, driver);
-    cx.tells_at_once = false;
+    cx.handles_all = false;
     let port = PortId(16);
     assert_eq!(cx.send(port, packet(1, 0, MTU, false)), SendFate::Leaves);
     assert_eq!((cx.agenda.leaving.len(), cx.transit.counts.hops), (0, 1));
-    // It is told of a packet that its port has kept.
+    // A packet that its port has kept waits for the program.
     assert_eq!(cx.send(port, packet(2, 0, MTU, false)), SendFate::Waits);
     cx.now = cx.free_at(port);
     assert_eq!(cx.send(port, packet(3, 0, MTU, false)), SendFate::Waits);

@@ -322,8 +322,16 @@ mod tests {
             ("across", "several", false),
             // Alpha, which this test takes away, gains three packets in a few RTTs there.
             ("leaving", "one", false),
+            // So does as large an alpha that was set by hand.
+            ("leaving", "same", false),
         ] {
-            let settings = [("share", share), ("alpha_of", alpha_of), ("quick_adapt", "off")];
+            let alpha = if alpha_of == "same" { "0.032" } else { "0.001" };
+            let settings = [
+                ("share", share),
+                ("alpha_of", alpha_of),
+                ("alpha", alpha),
+                ("quick_adapt", "off"),
+            ];
             let mut cc = flow(&NEAR, &settings);
             cc.at.alpha = 0.0;
             let mut now = Instant::ZERO + NEAR.base_rtt;

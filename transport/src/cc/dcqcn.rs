@@ -18,7 +18,7 @@
 //! Units: bits a second, picoseconds. The rate is the control. The window is a fixed bound on the
 //! memory of a flow, meant to be too large to matter. It does not choose paths and reads no RTT.
 
-use super::global_t::GlobalT;
+use super::global_t::{self, GlobalT};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::path::NetworkFacts;
@@ -54,8 +54,9 @@ params! {
         /// The window of every flow is that of the network's longest base RTT, as the simulator's
         /// configuration has it; off: each flow has that of its own path.
         global_t: bool = false;
-        /// The longest base RTT, for global_t; taken over from the network.
-        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
+        /// The longest base RTT, for global_t; 0 is that of the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2),
+            of_network "0ns";
     }
 }
 
@@ -194,7 +195,7 @@ impl Registered for Dcqcn {
     type Params = DcqcnParams;
 
     fn resolve(params: &mut DcqcnParams, facts: &NetworkFacts) {
-        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+        params.longest_rtt = global_t::longest(params.longest_rtt, facts);
     }
 }
 

@@ -3,7 +3,14 @@
 //! configuration gives every flow T and window of the longest path.
 
 use super::Path;
+use crate::path::NetworkFacts;
 use crate::time::Duration;
+
+/// The setting `longest_rtt` as it acts: the longest base RTT of the network where it is zero.
+pub(super) fn longest(set: Duration, facts: &NetworkFacts) -> Duration {
+    let of_network = facts.base_rtt.filter(|_| set == Duration::ZERO);
+    of_network.unwrap_or(set)
+}
 
 /// The T of a flow.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +58,20 @@ mod tests {
                 continue;
             }
             found.push(kind.name());
-            for value in ["off", "on"] {
+            let cwnd = |settings: &[(&str, &str)], path| {
                 let mut params = CcParams::default();
-                params.set(kind, "global_t", value).unwrap();
+                for (key, value) in settings {
+                    params.set(kind, key, value).unwrap();
+                }
                 params.resolve(&facts);
-                let cwnd = |path| Cc::new(kind, &params, path).window().cwnd;
-                assert_eq!(cwnd(&NEAR) == cwnd(&FAR), value == "on", "{} {value}", kind.name());
-            }
+                Cc::new(kind, &params, path).window().cwnd
+            };
+            let (name, on) = (kind.name(), ("global_t", "on"));
+            assert!(cwnd(&[], &NEAR) < cwnd(&[], &FAR), "{name}");
+            assert_eq!(cwnd(&[on], &NEAR), cwnd(&[], &FAR), "{name}");
+            let by_hand = [on, ("longest_rtt", "12ms")];
+            let farther = Path { base_rtt: Duration::from_ms(12), ..FAR };
+            assert_eq!(cwnd(&by_hand, &NEAR), cwnd(&[], &farther), "{name}: by hand");
         }
         assert_eq!(found, ["dcqcn", "hpcc", "powertcp", "theta-powertcp", "timely"]);
     }

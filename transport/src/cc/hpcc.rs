@@ -7,7 +7,7 @@
 //!
 //! Units: bits a second, picoseconds.
 
-use super::global_t::GlobalT;
+use super::global_t::{self, GlobalT};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::path::NetworkFacts;
@@ -36,8 +36,9 @@ params! {
         /// T and window of every flow are those of the network's longest base RTT, as the
         /// simulator's configuration has it; off: each flow has its own.
         global_t: bool = false;
-        /// The longest base RTT, for global_t; taken over from the network.
-        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
+        /// The longest base RTT, for global_t; 0 is that of the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2),
+            of_network "0ns";
     }
 }
 
@@ -174,7 +175,7 @@ impl Registered for Hpcc {
     type Params = HpccParams;
 
     fn resolve(params: &mut HpccParams, facts: &NetworkFacts) {
-        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+        params.longest_rtt = global_t::longest(params.longest_rtt, facts);
     }
 }
 

@@ -10,6 +10,7 @@
 //! Round-trip times show only queues, so a flow on an idle link grows by its additive increase and
 //! by no more. It does not choose paths. Units: bits a second, seconds.
 
+use super::global_t;
 use super::hpcc::{HpccParams, Paced};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
@@ -36,8 +37,9 @@ params! {
         /// T and window of every flow are those of the network's longest base RTT, as the
         /// simulator's configuration has it; off: each flow has its own.
         global_t: bool = false;
-        /// The longest base RTT, for global_t; taken over from the network.
-        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
+        /// The longest base RTT, for global_t; 0 is that of the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2),
+            of_network "0ns";
     }
 }
 
@@ -95,7 +97,7 @@ impl Registered for ThetaPowerTcp {
     type Params = ThetaPowerTcpParams;
 
     fn resolve(params: &mut ThetaPowerTcpParams, facts: &NetworkFacts) {
-        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+        params.longest_rtt = global_t::longest(params.longest_rtt, facts);
     }
 }
 

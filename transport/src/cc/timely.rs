@@ -14,7 +14,7 @@
 //!
 //! Units: bits a second, microseconds.
 
-use super::global_t::GlobalT;
+use super::global_t::{self, GlobalT};
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
 use crate::params::params;
 use crate::path::NetworkFacts;
@@ -47,8 +47,9 @@ params! {
         /// The window of every flow is that of the network's longest base RTT, as the simulator's
         /// configuration has it; off: each flow has that of its own path.
         global_t: bool = false;
-        /// The longest base RTT, for global_t; taken over from the network.
-        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2);
+        /// The longest base RTT, for global_t; 0 is that of the network.
+        longest_rtt: Duration = Duration::ZERO, in Duration::ZERO..=Duration::from_s(2),
+            of_network "0ns";
     }
 }
 
@@ -144,7 +145,7 @@ impl Registered for Timely {
     type Params = TimelyParams;
 
     fn resolve(params: &mut TimelyParams, facts: &NetworkFacts) {
-        params.longest_rtt = facts.base_rtt.unwrap_or(params.longest_rtt);
+        params.longest_rtt = global_t::longest(params.longest_rtt, facts);
     }
 }
 

@@ -178,9 +178,9 @@ params! {
         /// By marks alone, a flow across needs tens of its RTTs to come to an equal share. A near
         /// flow needs as many RTTs, but they are a hundred times shorter. The count would also cut
         /// a near flow where the others wait for a link that it does not use. Flows that leave show
-        /// it that capacity may be free. An RTT without a mark is no evidence of that beside flows
-        /// across, so its fast increase otherwise waits until alpha has gained three packets, about
-        /// a millisecond.
+        /// a near flow that capacity may be free. Beside flows across, an RTT without a mark does
+        /// not show that: without the count, the fast increase of a near flow waits until alpha has
+        /// gained three packets, which takes about a millisecond.
         share: Share = Share::Leaving;
         /// How long the receiver has to count more flows, or fewer, before windows follow, in RTTs
         /// inside a datacentre. The count changes for a moment when a flow of a few packets comes,

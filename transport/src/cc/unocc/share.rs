@@ -90,6 +90,7 @@ impl UnoCc {
         let (before, flows) = (core::mem::replace(&mut self.counted, sharers), f32::from(sharers));
         if !self.params.counts(self.bounds.base_rtt) {
             if sharers < before {
+                // Enough for the fast increase once an RTT has passed without congestion.
                 self.gained = GAINED_MIN;
             }
             return;

@@ -45,6 +45,7 @@ pub(crate) const CASES: &[Case] = &[
     ("hosts_of_two_sites_run_mlcc_over_border_switches", sites::bordered),
     ("a_border_switch_that_refuses_advice_says_so", sites::slow_lan),
     ("a_border_switch_marks_what_waits_at_its_ports", sites::marking),
+    ("alpha_follows_the_sites_that_the_hosts_file_names", sites::alone_or_apart),
     ("sites_that_no_network_without_a_topology_has_are_refused", sites::refused),
     ("an_incast_queues_with_dctcp_and_with_zeropod", queueing::incast),
 ];

@@ -54,6 +54,17 @@ impl Files {
         fs::write(path, format!("{hosts}{text}")).unwrap();
     }
 
+    /// Gives each host its site.
+    pub(crate) fn name_sites(&self, sites: &[&str]) {
+        let path = self.path("hosts.toml");
+        let mut hosts = fs::read_to_string(&path).unwrap();
+        for (number, site) in sites.iter().enumerate() {
+            let name = format!("name = \"h{number}\"\n");
+            hosts = hosts.replace(&name, &format!("{name}site = \"{site}\"\n"));
+        }
+        fs::write(path, hosts).unwrap();
+    }
+
     /// `headrace ARGUMENTS` at the device of host `number`.
     pub(crate) fn beside(&self, number: u32, arguments: &[&str]) -> Running {
         Running::start(self.lab.as_ref().map(|lab| lab.name(number)), arguments)

@@ -1,8 +1,10 @@
 //! Hosts of two sites, and the border switches between them, a process each, over memif.
 
+use std::fs;
+
 use serde_json::Value;
 
-use crate::cases::{PATIENT, free_port, same_story};
+use crate::cases::{PATIENT, free_port, over_memif, same_story};
 use crate::hosts::{Files, Running, flows};
 use system_tests::cases::Verdict::{self, Passed};
 
@@ -123,6 +125,25 @@ pub(crate) fn marking() -> Verdict {
     let [east, west] = marked("2KB,9KB");
     assert!(east > 0 && west > 0, "{east} and {west} marks");
     assert_eq!(marked("5MB,6MB"), [0, 0]);
+    Passed
+}
+
+/// UnoCC's alpha follows the sites that the hosts file names, where the topology has one.
+pub(crate) fn alone_or_apart() -> Verdict {
+    for (other, alpha) in [("west", "0.001"), ("east", "0.032")] {
+        let files = over_memif("Nodes 2\nConnections 1\n0->1 id 1 start 0 size 400000\n");
+        files.name_sites(&["east", other]);
+        let out = files.path("out0");
+        let whole = [&PATIENT[..], &["--transport", "uno", "--topo", "leaf-spine:1,1,2"]].concat();
+        let first = [&whole[..], &["--out", out.to_str().unwrap()]].concat();
+        let all = [files.start(0, &first), files.start(1, &whole)];
+        same_story(&all.map(Running::wait));
+        let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        let mut settings = manifest["configuration"].as_array().unwrap().iter();
+        let shown = settings.find(|setting| setting["key"] == "cc.unocc.alpha").unwrap();
+        assert_eq!(shown["value"], alpha, "{shown}");
+    }
     Passed
 }
 

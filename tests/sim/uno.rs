@@ -4,7 +4,6 @@
 
 use experiments::workload::FlowSpec;
 use experiments::workload::matrix::Start;
-use transport::params::ParamValue as _;
 use transport::{Duration, HostId};
 
 use super::*;
@@ -180,20 +179,6 @@ fn a_lone_flow_of_one_site_fills_most_of_its_line_at_any_rate_and_mtu() {
 }
 
 #[test]
-fn alpha_follows_the_network_unless_it_was_set_by_hand() {
-    let of = |set: &[(&'static str, &'static str)], topology| {
-        let settings = [&[("transport", "uno")], set].concat();
-        let mut flows = Matrix { nodes: 16, ..Matrix::default() };
-        flows.push_flow(FlowSpec::new(HostId(0), HostId(15), Bytes(4096))).unwrap();
-        plan(&settings, flows, topology).settings.cc_params.unocc.alpha_of.show()
-    };
-    let alpha = ("cc.unocc.alpha", "0.001");
-    assert_eq!(of(&[], "leaf-spine:4,4,4"), "one");
-    assert_eq!(of(&[alpha], "leaf-spine:4,4,4"), "same");
-    assert_eq!(of(&[], "two-dc:4,2,1ms"), "several");
-}
-
-#[test]
 fn flows_of_one_datacentre_gain_windows_before_they_end() {
     let longest = |set: &[(&'static str, &'static str)], seed| {
         let flows = matrix("permutation", 32, seed, &[("size", "2MiB")]);
@@ -202,7 +187,7 @@ fn flows_of_one_datacentre_gain_windows_before_they_end() {
     };
     let sum = |set: &[_]| (1..=3).map(|seed| longest(set, seed)).sum::<f64>();
     // With the alpha of several datacentres a window that came down to a packet stays there.
-    let (small, own) = (sum(&[("cc.unocc.alpha_of", "same")]), sum(&[]));
+    let (small, own) = (sum(&[("cc.unocc.alpha", "0.001")]), sum(&[]));
     assert!(own < 0.9 * small, "{own} {small}");
 }
 

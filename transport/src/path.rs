@@ -34,6 +34,8 @@ pub struct NetworkFacts {
     /// Base RTT of the network's longest path where no path is far: all flows then have the
     /// policies of near paths.
     pub near_rtt: Option<Duration>,
+    /// Datacentres that the network's hosts are in, whatever its base RTTs are.
+    pub sites: Option<u32>,
     /// Base RTT between the farthest hosts of one site.
     pub site_rtt: Option<Duration>,
     /// Base RTT between the farthest hosts of different sites; equals `site_rtt` where there is one

@@ -158,6 +158,7 @@ impl Reader {
         {
             draft.set("udp_port", &port.to_string(), Origin::HostsFile)?;
         }
+        draft.sites = real.as_ref().map_or(1, |real| real.hosts.sites());
         real.as_ref().map_or(Ok(()), |real| draft.fit_real_pod(&real.hosts))?;
         if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
             let survived = format!("{SILENCE_S}s");

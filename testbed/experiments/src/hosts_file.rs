@@ -20,6 +20,7 @@
 //!
 //! The file is the same on all hosts. Reading it opens no device and asks no name server.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -111,6 +112,14 @@ impl HostsFile {
         let error = InputError::new(found, "a [[host]] for each host of the matrix");
         let help = "run a matrix of fewer hosts (headrace gen ... --hosts N), or add hosts";
         Err(error.at(&self.file, 0, 0).help(help))
+    }
+
+    /// How many sites the file names; 1 where it names none.
+    #[must_use]
+    pub fn sites(&self) -> u32 {
+        let named: BTreeSet<&String> =
+            self.hosts.iter().filter_map(|host| host.site.as_ref()).collect();
+        u32::try_from(named.len()).unwrap_or(u32::MAX).max(1)
     }
 
     /// How many hosts the first of two sites has. These are the first ones of the file, and no
@@ -472,6 +481,8 @@ device = \"eth1\"
             read(&text).unwrap()
         };
         let first = |sites: &[&str]| sited(sites).of_first_site();
+        let named = [&["", ""][..], &["e", ""], &["e", "w", "e"], &["e", "w", "n", ""]];
+        assert_eq!(named.map(|sites| sited(sites).sites()), [1, 1, 2, 3]);
         assert_eq!(first(&["e", "e", "w", "w"]), Ok(Some(2)));
         assert_eq!(first(&["e", "e", "w"]), Ok(Some(2)));
         for one in [&["e", "e"][..], &["", ""], &["e", "w", ""]] {

@@ -32,7 +32,7 @@ mod early;
 mod params;
 mod share;
 
-pub use params::{AlphaOf, Epoch, Gentle, OnEcnFalling, OnLoss, QaMeasure, Share, UnoCcParams};
+pub use params::{Epoch, Gentle, OnEcnFalling, OnLoss, QaMeasure, Share, UnoCcParams};
 
 use super::bounds::Bounds;
 use super::{AckSample, CcParams, CongestionControl, Controller, LossSample, Path, Window};
@@ -193,8 +193,7 @@ impl Scale {
         Self {
             //= uno#4.1.1
             // alpha is a fraction of the BDP.
-            // DEVIATION(uno#4.1.1): a larger one where the network is one datacentre.
-            alpha: bdp * f64::from(params.alpha()),
+            alpha: bdp * f64::from(params.alpha),
             //= uno#4.1.1
             md: if bdp > 0.0 { (4.0 * k / (k + bdp)).min(1.0) } else { 0.0 },
             empty_rtt: path.base_rtt + slack,
@@ -530,10 +529,7 @@ impl Registered for UnoCc {
     type Params = UnoCcParams;
 
     fn resolve(params: &mut UnoCcParams, facts: &NetworkFacts) {
-        params.intra_rtt = facts.site_rtt.unwrap_or(params.intra_rtt);
-        if let (Some(inside), Some(across)) = (facts.site_rtt, facts.inter_rtt) {
-            params.follow(across <= inside && inside <= params::ALONE_RTT_MAX);
-        }
+        params.resolve(facts);
     }
 }
 

@@ -165,6 +165,9 @@ pub struct Draft {
     /// The longest base RTT inside a site, where `base_rtt` was measured between sites; `None`
     /// where `base_rtt` holds inside sites, too.
     pub site_rtt: Option<Duration>,
+    /// The sites that a hosts file names; a topology may have more. 1 where there is no such file,
+    /// or it names none.
+    pub sites: u32,
     /// Added to every base RTT that follows from the topology: the time that hosts of the world
     /// take to answer a packet. Zero in virtual time; the world sets it.
     pub rtt_allowance: Duration,
@@ -241,6 +244,7 @@ impl Default for Draft {
             settings: Settings::default(),
             base_rtt: None,
             site_rtt: None,
+            sites: 1,
             rtt_allowance: Duration::ZERO,
             block_timeout_min: Duration::ZERO,
             reorder_window: None,

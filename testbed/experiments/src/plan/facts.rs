@@ -19,6 +19,7 @@ pub(super) fn of(draft: &Draft, topology: &FatTreeSpec, fabric: &FabricParams) -
     #[expect(clippy::cast_possible_truncation, reason = "a ratio")]
     let stretch = (sending.as_us_f64() / at_one_rate.as_us_f64()) as f32;
     NetworkFacts {
+        sites: Some(topology.sites().max(draft.sites)),
         propagation_rtt: Some(idle),
         stretch: Some(stretch),
         hops: u16::try_from(links).ok(),
@@ -105,6 +106,101 @@ mod tests {
         let mut matrix = Matrix { nodes: 32, ..Matrix::default() };
         matrix.push_flow(FlowSpec::new(HostId(0), HostId(31), Bytes(1000))).unwrap();
         Plan::new(&draft, matrix, &topology).unwrap()
+    }
+
+    /// UnoCC's alpha on `topology`: the one that acts, and the one that a manifest shows, with its
+    /// origin.
+    fn alpha(
+        transport: &str,
+        topology: &FatTreeSpec,
+        change: impl FnOnce(&mut Draft),
+    ) -> (f32, String, Origin) {
+        let mut draft = Draft::default();
+        draft.set_transport(transport, Origin::Flag("transport")).unwrap();
+        change(&mut draft);
+        let mut matrix = Matrix { nodes: topology.nodes, ..Matrix::default() };
+        let farthest = HostId(topology.nodes - 1);
+        matrix.push_flow(FlowSpec::new(HostId(0), farthest, Bytes(1000))).unwrap();
+        let plan = Plan::new(&draft, matrix, topology).unwrap();
+        let shown = plan.draft.effective().into_iter().find(|(key, ..)| key == "cc.unocc.alpha");
+        let (_, shown, origin) = shown.unwrap();
+        // Another plan of the same draft decides alike.
+        let again = Plan::new(&plan.draft, plan.matrix.clone(), topology).unwrap();
+        assert_eq!(again.settings.cc_params.unocc, plan.settings.cc_params.unocc);
+        (plan.settings.cc_params.unocc.alpha, shown, origin)
+    }
+
+    #[test]
+    fn alpha_is_that_of_one_datacentre_where_the_topology_is_one_site_at_any_base_rtt() {
+        let one = || (0.032, "0.032".to_owned(), Origin::Topology);
+        // The setting's default is the alpha of several.
+        let several = || (0.001, "0.001".to_owned(), Origin::Default);
+        for (topology, base_rtt, transport, expected) in [
+            ("leaf-spine:4,4,4", None, "uno", one()),
+            ("leaf-spine:4,4,4", Some("2ms"), "uno", one()),
+            ("dumbbell:8,100,2ms", None, "uno", one()),
+            // Its far flows have UnoCC. They are far by their base RTT alone.
+            ("dumbbell:8,100,200us", None, "auto", one()),
+            ("two-dc:4,2,1ms", None, "uno", several()),
+            ("two-dc:4,2,1ms", None, "auto", several()),
+            ("two-dc:4,2,1ms", Some("100us"), "uno", several()),
+            ("two-dc:4,2,1us", None, "uno", several()),
+            ("two-dc-leaf", None, "uno", several()),
+            ("two-sites:2", None, "uno", several()),
+        ] {
+            let found = alpha(transport, &by_name(topology).unwrap(), |draft| {
+                if let Some(base_rtt) = base_rtt {
+                    draft.set("base_rtt", base_rtt, Origin::Set).unwrap();
+                }
+            });
+            assert_eq!(found, expected, "{topology} {base_rtt:?} {transport}");
+        }
+        // At a tenth of a gigabit a second a round trip takes milliseconds.
+        let slow = by_name("leaf-spine:2,2,4").unwrap().with_hosts_at(100);
+        assert_eq!(alpha("uno", &slow, |_| ()), one());
+    }
+
+    #[test]
+    fn alpha_is_that_of_several_datacentres_where_a_hosts_file_names_several() {
+        let one_switch = by_name("leaf-spine:1,1,4").unwrap();
+        let of = |sites| alpha("uno", &one_switch, |draft| draft.sites = sites).0;
+        assert_eq!([1, 2, 3].map(of), [0.032, 0.001, 0.001]);
+        let apart = by_name("two-sites:2").unwrap();
+        assert_eq!(alpha("uno", &apart, |draft| draft.sites = 1).0, 0.001);
+    }
+
+    #[test]
+    fn alpha_stays_as_a_hand_or_a_preset_of_the_paper_sets_it() {
+        for topology in ["leaf-spine:4,4,4", "two-dc:4,2,1ms"] {
+            let topology = by_name(topology).unwrap();
+            for value in ["0.001", "0.032", "0.5"] {
+                let (acts, shown, origin) = alpha("uno", &topology, |draft| {
+                    draft.set("cc.unocc.alpha", value, Origin::Set).unwrap();
+                });
+                assert_eq!(
+                    (acts.to_string(), shown, origin),
+                    (value.into(), value.into(), Origin::Set)
+                );
+            }
+            for preset in ["uno-paper", "uno-mended", "uno-artifact"] {
+                let kept = (0.001, "0.001".to_owned(), Origin::Transport(preset));
+                assert_eq!(alpha(preset, &topology, |_| ()), kept);
+            }
+        }
+    }
+
+    #[test]
+    fn an_alpha_by_hand_that_is_the_networks_changes_no_other_setting() {
+        let one_site = by_name("leaf-spine:4,4,4").unwrap();
+        let settings = |set: &[(&str, &str)]| {
+            let mut draft = Draft::default();
+            draft.set_transport("uno", Origin::Flag("transport")).unwrap();
+            set.iter().for_each(|(key, value)| draft.set(key, value, Origin::Set).unwrap());
+            let matrix = Matrix { nodes: 16, ..Matrix::default() };
+            Plan::new(&draft, matrix, &one_site).unwrap().settings.cc_params.unocc
+        };
+        assert_eq!(settings(&[("cc.unocc.alpha", "0.032")]), settings(&[]));
+        assert_ne!(settings(&[("cc.unocc.alpha", "0.001")]), settings(&[]));
     }
 
     #[test]

@@ -93,7 +93,6 @@ impl Plan {
         let mut draft = draft.with_faults_of_network(topology.faults)?;
         trim::fit(&mut draft);
         mlcc::fit(&mut draft, topology.wan.is_some())?;
-        keep_alpha(&mut draft);
         telemetry::fit(&mut draft, &matrix, topology)?;
         let tree = FatTree::new(with_queues(&draft, topology))?;
         let mut settings = draft.settings.clone();
@@ -326,13 +325,6 @@ struct Needs {
     rx_flows: u64,
     tx_msgs: u64,
     rx_msgs: u64,
-}
-
-/// An alpha of UnoCC that was set by hand is what flows have, in any network.
-fn keep_alpha(draft: &mut Draft) {
-    if draft.is_given("cc.unocc.alpha") && !draft.is_given("cc.unocc.alpha_of") {
-        draft.choose("cc.unocc.alpha_of", "same", draft.origin("cc.unocc.alpha"));
-    }
 }
 
 /// The network with its programs.

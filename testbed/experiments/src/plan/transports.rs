@@ -184,7 +184,7 @@ pub const TRANSPORTS: &[Transport] = &[
                 ("switch.phantom.kmax", "0.6"),
                 ("switch.phantom.physical", "off"),
                 ("cc.unocc.k", "0.14016"),
-                ("cc.unocc.alpha_of", "same"),
+                ("cc.unocc.alpha", "0.001"),
                 ("cc.unocc.ewma_gain", "0.65"),
                 ("cc.unocc.epoch", "rtt"),
                 ("cc.unocc.gentle", "flat"),
@@ -491,7 +491,7 @@ pub fn names() -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use transport::Duration;
-    use transport::cc::unocc::{AlphaOf, Epoch, Gentle, OnLoss, QaMeasure, Share, UnoCcParams};
+    use transport::cc::unocc::{Epoch, Gentle, OnLoss, QaMeasure, Share, UnoCcParams};
 
     use super::*;
 
@@ -519,10 +519,8 @@ mod tests {
         let UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, .. } = default;
         let ours = UnoCcParams { empty_delay, ewma_gain, gentle, qa_measure, ..mended };
         let ours = UnoCcParams { qa_early, fast_increase, loss_max, epoch, window_min, ..ours };
-        let UnoCcParams { share, qa_sent, alpha_of, .. } = default;
-        assert_eq!(UnoCcParams { share, qa_sent, alpha_of, ..ours }, default);
-        let of_paper = ["uno-paper", "uno-mended", "uno-artifact"].map(|name| unocc(name).alpha_of);
-        assert_eq!((of_paper, alpha_of), ([AlphaOf::Same; 3], AlphaOf::Several));
+        let UnoCcParams { share, qa_sent, .. } = default;
+        assert_eq!(UnoCcParams { share, qa_sent, ..ours }, default);
         assert_eq!((letter.share, letter.qa_sent), (Share::Measured, false));
         assert_eq!((letter.ewma_gain, letter.gentle), (0.5, Gentle::Compound));
         assert_eq!((letter.qa_measure, letter.fast_increase), (QaMeasure::Bytes, 0.0));

@@ -3,21 +3,8 @@
 //! Source: \[uno\] sec. 4.1, 5.1.
 
 use crate::params::{params, words};
+use crate::path::NetworkFacts;
 use crate::time::Duration;
-
-words! {
-    /// How alpha follows the network.
-    pub enum AlphaOf: "same, several or one" {
-        /// The setting, in any network, as the paper has it.
-        Same = "same",
-        /// The setting, since the network is several datacentres or not known. Where the word was
-        /// not set by hand, a network that is one datacentre makes it `one`.
-        Several = "several",
-        /// 0.032 BDP at least, since the network is one datacentre: one site, with base RTTs of up
-        /// to 1 ms.
-        One = "one",
-    }
-}
 
 words! {
     /// How long an epoch is.
@@ -102,11 +89,9 @@ params! {
         //= uno#5.1
         intra_rtt: Duration = Duration::from_us(14),
             in Duration::from_ns(100)..=Duration::from_s(1);
-        /// AI factor: what an RTT without marks adds, in BDPs.
-        alpha: f32 = 0.001, in 0.0..=1.0;
-        /// Whether alpha follows the network, of which one datacentre has 0.032 BDP at least: same,
-        /// several or one.
-        alpha_of: AlphaOf = AlphaOf::Several;
+        /// AI factor: what an RTT without marks adds, in BDPs. Where the network is known to be one
+        /// datacentre, it is 0.032 unless it is set.
+        alpha: f32 = ALPHA, in 0.0..=1.0;
         /// K, MD constant, in BDPs of a flow inside a datacentre.
         k: f32 = 1.0 / 7.0, in 0.0..=16.0;
         /// Weight of the last epoch in E, the average of marked fractions. The paper has an EWMA
@@ -199,38 +184,34 @@ params! {
     }
 }
 
-/// Alpha where the network is one datacentre, unless the setting is larger. A BDP there is some ten
-/// packets, of which 0.001 is a few hundredths: a window that marks brought down to a packet stays
-/// there until its flow ends. Beside far flows near ones would gain more in a time with a larger
-/// alpha, so theirs is the setting. Chosen among 0.004, 0.016, 0.032 and 0.064 on 16 all-to-alls of
-/// drawn sizes; with 0.064 the longest flow takes 5 % more than with 0.032.
+/// Alpha, where the network is several datacentres or not known.
+//= uno#5.1
+const ALPHA: f32 = 0.001;
+
+/// Alpha where the network is one datacentre. A BDP there is some ten packets, of which 0.001 is a
+/// few hundredths: a window that marks brought down to a packet stays there until its flow ends.
+/// Beside far flows near ones would gain more in a time with a larger alpha, so there it is the
+/// paper's. Chosen among 0.004, 0.016, 0.032 and 0.064 on 16 all-to-alls of drawn sizes; with 0.064
+/// the longest flow takes 5 % more than with 0.032.
 const ALPHA_ALONE: f32 = 0.032;
 
-/// The longest base RTT of one datacentre. A network without sites whose hosts are farther apart,
-/// as a hosts file may be, has BDPs of thousands of packets and the alpha of several datacentres.
-pub(super) const ALONE_RTT_MAX: Duration = Duration::from_ms(1);
-
 impl UnoCcParams {
-    /// The AI factor of this network.
-    pub(super) fn alpha(&self) -> f32 {
-        match self.alpha_of {
-            AlphaOf::One => self.alpha.max(ALPHA_ALONE),
-            AlphaOf::Same | AlphaOf::Several => self.alpha,
-        }
-    }
-
-    /// Notes whether the network is one datacentre, where alpha follows that.
-    pub(super) fn follow(&mut self, is_one: bool) {
-        if self.alpha_of != AlphaOf::Same {
-            self.alpha_of = if is_one { AlphaOf::One } else { AlphaOf::Several };
-        }
+    /// Takes over what is known of the network.
+    pub(super) fn resolve(&mut self, facts: &NetworkFacts) {
+        self.intra_rtt = facts.site_rtt.unwrap_or(self.intra_rtt);
+        // DEVIATION(uno#4.1.1): a larger alpha where the network is one datacentre.
+        self.alpha = match facts.sites {
+            None => self.alpha,
+            Some(1) => ALPHA_ALONE,
+            Some(_) => ALPHA,
+        };
     }
 
     /// Whether the fast increase of flows whose windows do not follow the count begins when flows
     /// leave. With an alpha as large as that of one datacentre, three packets are gained in a few
     /// RTTs.
     pub(super) fn increases_on_leave(&self) -> bool {
-        self.share == Share::Leaving && self.alpha() < ALPHA_ALONE
+        self.share == Share::Leaving && self.alpha < ALPHA_ALONE
     }
 
     /// Whether the receiver's count moves windows of flows with this base RTT.

@@ -81,22 +81,16 @@ fn an_rtt_of_unmarked_acknowledgements_adds_alpha() {
 #[test]
 fn alpha_is_larger_where_the_network_is_one_datacentre() {
     let mut params = UnoCcParams::default();
-    let alpha = |params: &mut UnoCcParams, site_rtt, inter_rtt| {
-        let facts = NetworkFacts { site_rtt, inter_rtt, ..NetworkFacts::default() };
-        UnoCc::resolve(params, &facts);
-        Scale::new(params, &NEAR).alpha * MTU.as_f64() / NEAR.bdp().as_f64()
+    let mut alpha = |sites| {
+        UnoCc::resolve(&mut params, &NetworkFacts { sites, ..NetworkFacts::default() });
+        (params.alpha, Scale::new(&params, &NEAR).alpha * MTU.as_f64() / NEAR.bdp().as_f64())
     };
-    let [near, far] = [NEAR, FAR].map(|path| Some(path.base_rtt));
-    let is = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-3;
-    assert!(is(alpha(&mut params, None, None), 0.001), "nothing is known of the network");
-    assert!(is(alpha(&mut params, near, near), 0.032), "one datacentre");
-    assert!(is(alpha(&mut params, None, None), 0.032), "what is known stays");
-    assert!(is(alpha(&mut params, near, far), 0.001), "two datacentres");
-    assert!(is(alpha(&mut params, far, far), 0.001), "hosts far apart without sites");
-    params.alpha = 0.1;
-    assert!(is(alpha(&mut params, near, near), 0.1), "a larger alpha stays");
-    let mut paper = UnoCcParams { alpha_of: AlphaOf::Same, ..UnoCcParams::default() };
-    assert!(is(alpha(&mut paper, near, near), 0.001), "the paper's presets do not follow");
+    let steps = [(None, 0.001), (Some(1), 0.032), (None, 0.032), (Some(2), 0.001), (None, 0.001)];
+    for (sites, expected) in steps {
+        let (setting, acts) = alpha(sites);
+        assert_eq!(setting, expected, "{sites:?}: without a fact it stays");
+        assert!((acts / f64::from(expected) - 1.0).abs() < 1e-3, "{sites:?}: {acts}");
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) const PHANTOM: Settings =
 //= uno#4.1
 pub(super) const UNO_PAPER: Settings = &[
     ("switch.qdisc", "phantom"),
-    ("cc.unocc.alpha_of", "same"),
+    ("cc.unocc.alpha", "0.001"),
     ("cc.unocc.ewma_gain", "0.5"),
     ("cc.unocc.epoch", "intra"),
     ("cc.unocc.gentle", "compound"),

@@ -57,6 +57,8 @@ static const uint64_t RDPDK_MBUF_F_INDIRECT = RTE_MBUF_F_INDIRECT;
 static const uint32_t RDPDK_VERSION = RTE_VERSION;
 static const uint16_t RDPDK_PKTMBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
 static const uint32_t RDPDK_MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
+/* The header of a pool with caches, of which each lcore has one. */
+static const uint32_t RDPDK_MEMPOOL_HEADER = RTE_MEMPOOL_HEADER_SIZE((struct rte_mempool *)0, 1);
 static const uint32_t RDPDK_MAX_ETHPORTS = RTE_MAX_ETHPORTS;
 static const uint32_t RDPDK_MAX_LCORE = RTE_MAX_LCORE;
 static const uint32_t RDPDK_RING_SPSC = RING_F_SP_ENQ | RING_F_SC_DEQ;

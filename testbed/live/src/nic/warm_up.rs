@@ -123,8 +123,8 @@ impl WarmUpDevice {
         meanwhile: Meanwhile<'_>,
     ) -> Result<Self, RunError> {
         let room = device.room(full);
-        let bytes = Pool::memory(BUFFERS, room);
-        let needed = u32::try_from((bytes >> 20) + EAL_MB).unwrap_or(u32::MAX);
+        let needed = Pool::memory(BUFFERS, room).div_ceil(1 << 20) + EAL_MB;
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
         let options = device.allowed_in(EalOptions {
             memory: match host.hugepages {
                 None => MemoryMode::Auto,

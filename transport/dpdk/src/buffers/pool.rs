@@ -75,7 +75,8 @@ impl Pool {
     /// Bytes of DPDK's memory that a pool of `count` mbufs with `room` takes in ordinary pages; in
     /// hugepages it takes at most as many. A pool puts no mbuf that fits into a page across two
     /// pages, so that mbufs above half a page have a page each. It also gives each mbuf an odd
-    /// number of cache lines.
+    /// number of cache lines. Its header has the caches of all lcores, a MiB, which a pool without
+    /// caches does not take.
     ///
     /// Source: `rte_mempool_calc_obj_size` and `rte_mempool_op_calc_mem_size_helper` of DPDK.
     #[must_use]
@@ -87,7 +88,7 @@ impl Pool {
             0 => object * count as u64,
             in_page => (count as u64).div_ceil(in_page) * PAGE,
         };
-        held + IN_RING * count as u64
+        sys::RDPDK_MEMPOOL_HEADER as u64 + held + IN_RING * count as u64
     }
 
     /// One empty mbuf, or `None` when the pool is exhausted.
@@ -205,10 +206,14 @@ mod tests {
     fn a_pool_takes_a_page_for_each_mbuf_above_half_a_page() {
         // The room, and bytes of DPDK's memory for 12 mbufs: three to a page, two, one, and packed.
         let cases = [(1000, 4 * PAGE), (1600, 6 * PAGE), (2048, 12 * PAGE), (3584, 12 * PAGE)];
+        let header = u64::from(sys::RDPDK_MEMPOOL_HEADER);
         for (room, held) in cases {
-            assert_eq!(Pool::memory(12, room), held + 12 * IN_RING, "{room}");
+            assert_eq!(Pool::memory(12, room), header + held + 12 * IN_RING, "{room}");
         }
-        assert_eq!(Pool::memory(12, 9000), 12 * (9408 + IN_RING));
-        assert_eq!(Pool::memory(13, 1600), 7 * PAGE + 13 * IN_RING);
+        assert_eq!(Pool::memory(12, 9000), header + 12 * (9408 + IN_RING));
+        assert_eq!(Pool::memory(13, 1600), header + 7 * PAGE + 13 * IN_RING);
+        // Each lcore has a cache of twice the largest size, in pointers.
+        let caches = 2 * sys::RDPDK_MEMPOOL_CACHE_MAX * 8 * sys::RDPDK_MAX_LCORE;
+        assert!(header > caches.into(), "{header} {caches}");
     }
 }

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! The rate is the control; the window is a bound above the bytes that the rate can have in flight,
-//! with the queue at the far border. While nothing comes back the window follows the rate, so that
-//! each timeout sends half as much as the one before. Flows inside a site have another controller
-//! (`far.cc`). MLCC does not choose paths.
+//! with the queue at the far border. While the receiver is silent, timeouts halve the rate once a
+//! round, and leave the window the same share as of the line rate. An answer of the receiver ends
+//! this. Notes of the own border switch do not: they say nothing of what lies behind it. Flows
+//! inside a site have another controller (`far.cc`). MLCC does not choose paths.
 //!
 //! In the first RTT_C a flow has no advice. If it sends at line rate all that time, it fills the
 //! far queue with an RTT_C's worth of bytes. With `first` it sends only so many bytes at line rate
@@ -115,8 +116,11 @@ pub struct Mlcc {
     sharers: u16,
     base_rtt: Duration,
     cwnd: Bytes,
-    /// Nothing has come back since a timeout by silence.
-    is_silent: bool,
+    /// The share of the line rate that the receiver's silence leaves; 1 while it answers.
+    silence: f32,
+    /// When the silence last halved the rate, or ended. Timeouts of segments that left before are
+    /// no news.
+    silence_at: Instant,
     params: MlccParams,
 }
 
@@ -146,7 +150,8 @@ impl Mlcc {
             sharers: 1,
             base_rtt: path.base_rtt,
             cwnd: window(params, path),
-            is_silent: false,
+            silence: 1.0,
+            silence_at: Instant::ZERO,
             params: *params,
         }
     }
@@ -154,8 +159,14 @@ impl Mlcc {
     fn follow(&mut self, path: &Path) {
         if path.base_rtt != self.base_rtt {
             self.base_rtt = path.base_rtt;
-            self.cwnd = window(&self.params, path);
+            self.cwnd = self.bound(path);
         }
+    }
+
+    /// The bound of the bytes in flight. Silence leaves a share of it, that of its rate in the
+    /// line's.
+    fn bound(&self, path: &Path) -> Bytes {
+        window(&self.params, path).scaled(self.silence.into()).max(path.mtu)
     }
 
     /// The rate in force, bit/s.
@@ -166,15 +177,22 @@ impl Mlcc {
         let advised = self.advised.map_or(first, |(rate, _)| rate);
         //= mlcc#eq10
         let near = if self.near_at.is_some() { self.law.rate() } else { line };
-        near.min(advised).clamp(self.constants.least, line)
+        near.min(advised).min(line * f64::from(self.silence)).clamp(self.constants.least, line)
     }
 
-    /// Feedback has come: ends the silence, and leaves a loop whose other end has fallen silent.
+    /// The receiver has answered, which ends its silence.
+    fn on_answer(&mut self, now: Instant, path: &Path) {
+        self.on_feedback(now, path);
+        if self.silence < 1.0 {
+            (self.silence, self.silence_at) = (1.0, now);
+            self.cwnd = self.bound(path);
+        }
+    }
+
+    /// The receiver or a border switch has answered: leaves a loop whose other end has fallen
+    /// silent.
     fn on_feedback(&mut self, now: Instant, path: &Path) {
         self.follow(path);
-        if core::mem::take(&mut self.is_silent) {
-            self.cwnd = window(&self.params, path);
-        }
         let is_stale = |at: Instant| now.since(at) > self.base_rtt * STALE;
         if self.advised.is_some_and(|(_, at)| is_stale(at)) {
             self.advised = None;
@@ -245,7 +263,7 @@ impl CongestionControl for Mlcc {
     }
 
     fn on_ack(&mut self, ack: &AckSample, path: &Path) {
-        self.on_feedback(ack.now, path);
+        self.on_answer(ack.now, path);
     }
 
     fn on_ack_with(
@@ -264,20 +282,20 @@ impl CongestionControl for Mlcc {
     }
 
     fn on_nack(&mut self, loss: &LossSample, path: &Path) {
-        self.on_feedback(loss.now, path);
+        self.on_answer(loss.now, path);
     }
 
     fn on_timeout(&mut self, loss: &LossSample, path: &Path) {
         self.follow(path);
         // DEVIATION(mlcc#3.3.2): the paper's rate depends on feedback alone. Where nothing comes
-        // back the far border may be full, or gone: half the rate, once a round.
-        if loss.by == Some(Inference::Silence) {
-            self.law.cut(loss.sent_at, loss.now, &self.constants);
-            self.near_at = Some(loss.now);
-            // The whole window would be sent again at each timeout, however slowly.
-            let share = self.rate() / self.constants.line;
-            self.cwnd = window(&self.params, path).scaled(share).max(path.mtu);
-            self.is_silent = true;
+        // back the far border may be full, or gone: half the rate, once a round. The whole window
+        // would be sent again at each timeout, however slowly.
+        if loss.by == Some(Inference::Silence) && loss.sent_at >= self.silence_at {
+            #[expect(clippy::cast_possible_truncation, reason = "a share")]
+            let share = (self.rate() / 2.0 / self.constants.line) as f32;
+            self.silence = share.max(self.params.rate_min);
+            self.silence_at = loss.now;
+            self.cwnd = self.bound(path);
         }
     }
 
@@ -444,31 +462,68 @@ mod tests {
         assert_eq!(note(&mut cc, 9, (0, 0)), Err(ExtRefusal::Int), "time runs backwards");
     }
 
-    #[test]
-    fn silence_halves_rate_and_window_once_a_round_until_something_comes_back() {
-        let mut cc = new();
-        let whole = cc.window().cwnd;
-        let loss = |at, sent| LossSample {
+    fn silent(at: u64, sent: u64) -> LossSample {
+        LossSample {
             now: us(at),
             sent_at: us(sent),
             bytes: PATH.mtu,
             in_flight: Bytes(0),
             sharers: 0,
             by: Some(Inference::Silence),
-        };
-        cc.on_timeout(&loss(20_000, 1000), &PATH);
-        cc.on_timeout(&loss(20_001, 1001), &PATH);
+        }
+    }
+
+    fn answer(cc: &mut Mlcc, at: u64, path: &Path) {
+        let (acked, in_flight, held) = (PATH.mtu, PATH.mtu, Duration::ZERO);
+        let (now, rtt) = (us(at), path.base_rtt);
+        cc.on_ack(&AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 0 }, path);
+    }
+
+    #[test]
+    fn silence_halves_rate_and_window_once_a_round_until_the_receiver_answers() {
+        let mut cc = new();
+        let whole = cc.window().cwnd;
+        cc.on_timeout(&silent(20_000, 1000), &PATH);
+        cc.on_timeout(&silent(20_001, 1001), &PATH);
         assert_eq!(mbps(&cc), 12_500);
         // Timeouts back off: each comes later than feedback counts as fresh.
-        cc.on_timeout(&loss(60_000, 20_001), &PATH);
-        cc.on_timeout(&loss(140_000, 60_001), &PATH);
+        cc.on_timeout(&silent(60_000, 20_001), &PATH);
+        cc.on_timeout(&silent(140_000, 60_001), &PATH);
         assert_eq!(mbps(&cc), 3125);
         assert_eq!(cc.window().cwnd, whole.scaled(0.125), "the window follows");
-        let (acked, in_flight, held) = (PATH.mtu, PATH.mtu, Duration::ZERO);
-        let (now, rtt) = (us(170_000), PATH.base_rtt);
-        let ack = AckSample { now, rtt, held, acked, in_flight, ecn: false, sharers: 0 };
-        cc.on_ack(&ack, &PATH);
+        // Longer paths, as after a detour, keep the share.
+        let longer = Path { base_rtt: PATH.base_rtt * 2, ..PATH };
+        cc.on_timeout(&silent(140_001, 60_002), &longer);
+        assert_eq!(cc.window().cwnd, whole.scaled(0.25));
+        answer(&mut cc, 170_000, &PATH);
         assert_eq!((mbps(&cc), cc.window().cwnd), (25_000, whole));
+        cc.on_timeout(&silent(180_000, 169_999), &PATH);
+        assert_eq!((mbps(&cc), cc.window().cwnd), (25_000, whole), "it left before the answer");
+        cc.on_timeout(&silent(190_000, 170_000), &PATH);
+        assert_eq!((mbps(&cc), cc.window().cwnd), (12_500, whole.scaled(0.5)));
+    }
+
+    #[test]
+    fn silence_halves_the_rate_in_force_and_leaves_the_window_its_share_of_the_line() {
+        let mut cc = new();
+        let whole = cc.window().cwnd;
+        advice(&mut cc, 6000, Half::NUMBER, [9_000_000, 5_000_000]);
+        cc.on_timeout(&silent(20_000, 6000), &PATH);
+        assert_eq!((mbps(&cc), cc.window().cwnd), (2500, whole.scaled(0.1)));
+    }
+
+    #[test]
+    fn notes_do_not_end_the_receivers_silence() {
+        for near in [true, false] {
+            let mut cc = Mlcc::new(&MlccParams { near, ..MlccParams::default() }, &PATH);
+            cc.on_timeout(&silent(20_000, 1000), &PATH);
+            let halved = (mbps(&cc), cc.window().cwnd);
+            assert_eq!(halved.0, 12_500);
+            for at in [20_100, 20_200, 100_000] {
+                note(&mut cc, at, (at, 0)).unwrap();
+                assert_eq!((mbps(&cc), cc.window().cwnd), halved, "near {near}, {at}");
+            }
+        }
     }
 
     #[test]

@@ -69,8 +69,8 @@ words! {
         Measured = "measured",
         /// As `receiver`, for paths longer than those inside a datacentre alone.
         Across = "across",
-        /// As `across`. Besides, a flow inside a datacentre that meets no congestion for an RTT
-        /// begins its fast increase as soon as the receiver counts fewer flows.
+        /// As `across`. Besides, a flow, near or far, that meets no congestion for an RTT begins
+        /// its fast increase as soon as the receiver counts fewer flows.
         Leaving = "leaving",
         /// When flows come, the window becomes at most an equal share of the receiver's line,
         /// unless it has more than two shares, which others leave to it. When flows leave, it gets
@@ -163,9 +163,9 @@ params! {
         /// By marks alone, a flow across needs tens of its RTTs to come to an equal share. A near
         /// flow needs as many RTTs, but they are a hundred times shorter. The count would also cut
         /// a near flow where the others wait for a link that it does not use. Flows that leave show
-        /// a near flow that capacity may be free. Beside flows across, an RTT without a mark does
-        /// not show that: without the count, the fast increase of a near flow waits until alpha has
-        /// gained three packets, which takes about a millisecond.
+        /// that capacity may be free. Beside flows across, an RTT without a mark does not show
+        /// that: without the count, the fast increase waits until alpha has gained three packets.
+        /// That takes a near flow about a millisecond at 100 Gb/s, and 10 ms at 10 Gb/s.
         share: Share = Share::Leaving;
         /// How long the receiver has to count more flows, or fewer, before windows follow, in RTTs
         /// inside a datacentre. The count changes for a moment when a flow of a few packets comes,

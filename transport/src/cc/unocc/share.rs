@@ -6,7 +6,7 @@
 //!                                          as it was where it has more than 2 BDP / n, n before
 //!   m < s flows at most for a wait     ->  window x s / m, and s = m
 //!
-//!   inside a datacentre, `share=leaving`
+//!   `share=leaving`, inside a datacentre, too
 //!   fewer flows for a wait             ->  the fast increase after an RTT without congestion
 //! ```
 //!
@@ -88,11 +88,11 @@ impl UnoCc {
 
     fn share_among(&mut self, sharers: u16, now: Instant, in_flight: Bytes) {
         let (before, flows) = (core::mem::replace(&mut self.counted, sharers), f32::from(sharers));
+        if sharers < before && self.params.increases_on_leave() {
+            // Enough for the fast increase once an RTT has passed without congestion.
+            self.gained = GAINED_MIN;
+        }
         if !self.params.counts(self.bounds.base_rtt) {
-            if sharers < before {
-                // Enough for the fast increase once an RTT has passed without congestion.
-                self.gained = GAINED_MIN;
-            }
             return;
         }
         if flows < self.shared {
@@ -303,15 +303,26 @@ mod tests {
         }
     }
 
-    /// Acknowledgements of a packet each, five in an RTT of [`NEAR`], for `rtts` of them without a
-    /// queue: what the window gains.
+    /// Acknowledgements of a packet each on [`NEAR`], see [`gain_on`].
     fn gain(cc: &mut UnoCc, now: &mut Instant, sharers: u16, rtts: u64, ecn: bool) -> f64 {
-        let (rtt, held, acked) = (NEAR.base_rtt, Duration::ZERO, NEAR.mtu);
+        gain_on(&NEAR, NEAR.mtu, cc, now, (sharers, rtts, ecn))
+    }
+
+    /// Acknowledgements of so many bytes each, five in an RTT of `path`, for `rtts` of them without
+    /// a queue: what the window gains.
+    fn gain_on(
+        path: &Path,
+        acked: Bytes,
+        cc: &mut UnoCc,
+        now: &mut Instant,
+        (sharers, rtts, ecn): (u16, u64, bool),
+    ) -> f64 {
+        let (rtt, held) = (path.base_rtt, Duration::ZERO);
         let before = cc.cwnd;
         for _ in 0..5 * rtts {
             *now += rtt / 5;
             let in_flight = Bytes(1).scaled(cc.cwnd * 4000.0);
-            cc.on_ack(&AckSample { now: *now, rtt, held, acked, in_flight, ecn, sharers }, &NEAR);
+            cc.on_ack(&AckSample { now: *now, rtt, held, acked, in_flight, ecn, sharers }, path);
         }
         cc.cwnd - before
     }
@@ -342,6 +353,31 @@ mod tests {
             gain(&mut cc, &mut now, 5, 2, false);
             cc.set(5.0);
             assert_eq!(gain(&mut cc, &mut now, 5, 100, false), 0.0, "{share}: congestion");
+        }
+    }
+
+    /// Marks held the window far below its share, and the count gives back no more than it took.
+    #[test]
+    fn a_far_flow_increases_fast_when_others_have_left_too() {
+        for (share, grows) in [("leaving", true), ("across", false)] {
+            for (held, back) in [(300.0, 600.0), (5.0, 10.0)] {
+                let mut cc = flow(&FAR, &[("share", share), ("quick_adapt", "off")]);
+                stay(&mut cc, &FAR, 4);
+                let mut now = Instant::ZERO + FAR.base_rtt * 4;
+                let acked = Bytes(1).scaled(held * 800.0);
+                let mut gain = |cc: &mut UnoCc, sharers, rtts, ecn| {
+                    gain_on(&FAR, acked, cc, &mut now, (sharers, rtts, ecn))
+                };
+                gain(&mut cc, 4, 1, true);
+                gain(&mut cc, 4, 2, false);
+                cc.set(held);
+                assert_eq!(gain(&mut cc, 4, 4, false), 0.0, "{share}: nothing leaves");
+                gain(&mut cc, 2, 1, false);
+                let least = cc.cwnd / back;
+                assert!((1.0..=2.0).contains(&least), "{share}: {} of {back}", cc.cwnd);
+                let gained = gain(&mut cc, 2, 2, false);
+                assert_eq!(gained > held / 4.0, grows, "{share}: {gained} of {held}");
+            }
         }
     }
 

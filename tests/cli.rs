@@ -362,6 +362,7 @@ fn generators_take_their_parameters_with_units_in_value_or_flag() {
         &["gen", "poisson-two-dc", "--dc0-hosts", "16", "--hosts", "16"],
         &["gen", "incast-two-dc", "--intra", "8", "--hosts", "16"],
         &["gen", "poisson", "--start-us", "18446744073709"],
+        &["gen", "poisson", "--flows", "20", "--duration", "0"],
         &["gen"],
     ] {
         let ran = headrace(bad);

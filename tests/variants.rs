@@ -224,6 +224,22 @@ fn a_report_draws_the_same_picture_from_the_same_results() {
 }
 
 #[test]
+fn a_report_of_a_copy_that_broke_off_names_the_lines_that_it_lacks() {
+    let (dir, file) = scenario();
+    let (runs, drawn) = (path(&dir, "runs"), path(&dir, "drawn"));
+    assert_eq!(headrace(&["run", &file, "--quiet", "--out", &runs]).code, 0);
+    let flows = format!("{runs}/ecmp,size=256KiB/flows.jsonl");
+    let text = fs::read_to_string(&flows).unwrap();
+    for left in [0, 3] {
+        let lines: String = text.split_inclusive('\n').take(left).collect();
+        fs::write(&flows, lines).unwrap();
+        let ran = headrace(&["report", &runs, "-o", &drawn]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains(&format!("{flows}: found {left} lines, expected 16")), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_report_has_the_formats_asked_for_and_no_others() {
     let (dir, file) = scenario();
     let (runs, drawn) = (path(&dir, "runs"), path(&dir, "drawn"));

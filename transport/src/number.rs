@@ -6,6 +6,7 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use core::str::FromStr;
 
 use crate::time::{Duration, Rate};
 use crate::units::Bytes;
@@ -136,8 +137,26 @@ pub fn bytes(text: &str) -> Result<Bytes, NumberError> {
 /// A span of time: `10us`, `1.5ms`, `600ns`, `2s`, `41600ps`; no unit means microseconds.
 ///
 /// # Errors
-/// [`NumberError`] when it is no number, has an unknown unit, or exceeds 2^64 ps.
+/// [`NumberError`] when it is no number, has an unknown unit, exceeds 2^64 ps, or is shorter than a
+/// picosecond and not zero.
 pub fn duration(text: &str) -> Result<Duration, NumberError> {
+    let (span, is_whole) = span(text)?;
+    // What is cut off a longer span is no loss.
+    if span == Duration::ZERO && !is_whole { Err(NumberError::Malformed) } else { Ok(span) }
+}
+
+/// [`duration`], of whole nanoseconds.
+///
+/// # Errors
+/// [`NumberError`], also when a part of a nanosecond is left.
+pub fn whole_ns(text: &str) -> Result<Duration, NumberError> {
+    let (span, is_whole) = span(text)?;
+    let is_whole = is_whole && span.as_ps().is_multiple_of(1000);
+    if is_whole { Ok(span) } else { Err(NumberError::Malformed) }
+}
+
+/// A span of time, cut to picoseconds, and whether nothing but zeros was cut off.
+fn span(text: &str) -> Result<(Duration, bool), NumberError> {
     let (digits, unit) = split_unit(text);
     let scale = match unit {
         "ps" => 0,
@@ -147,7 +166,7 @@ pub fn duration(text: &str) -> Result<Duration, NumberError> {
         "s" => 12,
         _ => return Err(NumberError::Malformed),
     };
-    decimal(digits.as_bytes(), scale).map(Duration::from_ps)
+    cut(digits.as_bytes(), scale).map(|(ps, is_whole)| (Duration::from_ps(ps), is_whole))
 }
 
 /// A rate: `100Gbps`, `2.5Gbps`, `800Mbps`; no unit means Gbps.
@@ -170,10 +189,21 @@ pub fn rate(text: &str) -> Result<Rate, NumberError> {
 /// A finite decimal number; for probabilities and factors.
 ///
 /// # Errors
-/// [`NumberError::Malformed`] when it is none, `inf` and `nan` included.
+/// [`NumberError::Malformed`] when it is none, `inf` and `nan` included, or so small that it would
+/// be held as zero.
 pub fn real(text: &[u8]) -> Result<f64, NumberError> {
-    let value = core::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    let value = core::str::from_utf8(text).ok().and_then(held::<f64>);
     value.filter(|value| value.is_finite()).ok_or(NumberError::Malformed)
+}
+
+/// A number that its type holds; `None` where `text` is no such number, or where it would be held
+/// as zero and is not, since zero often means something else.
+#[must_use]
+pub fn held<T: FromStr + Default + PartialEq>(text: &str) -> Option<T> {
+    let value: T = text.parse().ok()?;
+    let mut mantissa = text.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let is_zero = mantissa.all(|byte| !matches!(byte, b'1'..=b'9'));
+    (is_zero || value != T::default()).then_some(value)
 }
 
 /// Writes `span` in microseconds, with the fraction that is there and no trailing zeros.
@@ -251,6 +281,24 @@ mod tests {
         assert_eq!(rate("2.5Gbps"), Ok(Rate::from_bps(2_500_000_000)));
         assert_eq!(bytes("3 parsecs"), Err(NumberError::Malformed));
         assert_eq!(real(b"inf"), Err(NumberError::Malformed));
+    }
+
+    #[test]
+    fn numbers_that_are_too_small_to_hold_are_no_zeros() {
+        for (text, held) in [("0", 0), ("0.0ns", 0), ("0e-9s", 0), ("1ps", 1), ("1.7ps", 1)] {
+            assert_eq!(duration(text), Ok(Duration::from_ps(held)), "{text}");
+        }
+        for text in ["0.1ps", "0.0004ns", "1e-13s"] {
+            assert_eq!(duration(text), Err(NumberError::Malformed), "{text}");
+        }
+        for (text, held) in [("0", Ok(0.0)), ("0e-999", Ok(0.0)), ("1e-300", Ok(1e-300))] {
+            assert_eq!(real(text.as_bytes()), held, "{text}");
+        }
+        assert_eq!(real(b"1e-999"), Err(NumberError::Malformed));
+        let floats = ["0", "0.00", "0e-9", "1e-8", "1e-300", "0.0e", "-1e-99"].map(held::<f32>);
+        let zero = Some(0.0);
+        assert_eq!(floats, [zero, zero, zero, Some(1e-8), None, None, None]);
+        assert_eq!([held::<u16>("0"), held("10"), held("65536")], [Some(0), Some(10), None]);
     }
 
     #[test]

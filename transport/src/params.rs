@@ -94,7 +94,7 @@ macro_rules! number_values {
         impl ParamValue for $type {
             const VALUES: &'static str = $values;
             fn parse(text: &str) -> Option<Self> {
-                text.parse().ok()
+                number::held(text)
             }
             fn to_word(self) -> u64 {
                 $to(self)
@@ -174,7 +174,7 @@ impl ParamValue for bool {
 impl ParamValue for Duration {
     const VALUES: &'static str = "a time of whole ns (600ns, 1.5ms, or 10 for 10us)";
     fn parse(text: &str) -> Option<Self> {
-        number::duration(text).ok().filter(|span| span.as_ps().is_multiple_of(1000))
+        number::whole_ns(text).ok()
     }
     fn to_word(self) -> u64 {
         self.as_ps()
@@ -558,6 +558,7 @@ mod tests {
         let of = ["600ns", "1.5us", "2000ps", "7", "1e-3s"].map(ns);
         assert_eq!(of, [600, 1500, 2, 7000, 1_000_000].map(Some));
         assert_eq!(["1500ps", "0.1ns", "", "us", "-1us"].map(ns), [None; 5]);
+        assert_eq!(["0.1ps", "1000.0004ns", "1000000.5ps"].map(ns), [None; 3]);
     }
 
     const OF_SPAN: &str =
@@ -569,7 +570,7 @@ mod tests {
         for (key, value, says) in [
             ("amount", "2", "amount takes a number in 0..=1"),
             ("amount", "NaN", "amount takes a number in 0..=1"),
-            ("amount", "x", "amount takes a number in 0..=1"),
+            ("amount", "1e-99", "amount takes a number in 0..=1"),
             ("span", "0.5us", OF_SPAN),
             ("span", "1000.5ns", OF_SPAN),
             ("span", "7h", OF_SPAN),

@@ -250,7 +250,9 @@ impl RunResults {
     pub(super) fn flows(&self, measure: &str) -> Result<Vec<&Flow>, InputError> {
         if self.flows.get().is_none() {
             let mut flows = Vec::new();
-            each_line(&self.path.join("flows.jsonl"), |flow| flows.push(flow))?;
+            let path = self.path.join("flows.jsonl");
+            each_line(&path, |flow| flows.push(flow))?;
+            self.check_complete(&path, flows.len())?;
             // Nothing else sets it.
             let _ = self.flows.set(flows);
         }
@@ -260,6 +262,17 @@ impl RunResults {
             _ => true,
         };
         Ok(self.flows.get().into_iter().flatten().filter(wanted).collect())
+    }
+
+    /// Checks that flows.jsonl, at `path`, has a line for each flow of the summary: a copy of
+    /// results may have broken off.
+    fn check_complete(&self, path: &Path, lines: usize) -> Result<(), InputError> {
+        let total = self.summary.pointer("/flows/total").and_then(Value::as_u64);
+        let Some(total) = total.filter(|total| *total != lines as u64) else { return Ok(()) };
+        let expected = format!("{total}, one for each flow of summary.json beside it");
+        let error = InputError::new(format!("{lines} lines"), expected);
+        let help = "copy the directory again, or run it again";
+        Err(error.at(&path.display().to_string(), 0, 0).help(help))
     }
 
     /// The completion times of the flows of a measure that finished, ascending, and how many there

@@ -168,6 +168,18 @@ impl Params {
         self.parsed(name, default, "a time, like 100us or 1.5ms", number::duration)
     }
 
+    /// A span of time above zero, or `default`.
+    ///
+    /// # Errors
+    /// When the value is something else.
+    pub fn time_above_zero(&self, name: &str, default: Duration) -> Result<Duration, InputError> {
+        let parse = |text: &str| match number::duration(text)? {
+            Duration::ZERO => Err(NumberError::Malformed),
+            span => Ok(span),
+        };
+        self.parsed(name, default, "a time above zero, like 100us or 1.5ms", parse)
+    }
+
     /// A rate above zero, or `default`.
     ///
     /// # Errors

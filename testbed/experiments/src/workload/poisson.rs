@@ -169,7 +169,7 @@ impl PoissonArrivals {
         Ok(Self {
             load: params.share("load", 0.5, 1e-6, MEND)?,
             link_rate: params.rate("link_rate", Rate::from_gbps(100))?,
-            duration: params.duration("duration", duration)?,
+            duration: params.time_above_zero("duration", duration)?,
             flows: params.integer("flows", FLOWS_MAX, 1, FLOWS_MAX)?,
         })
     }

@@ -225,9 +225,12 @@ fn value_of<'a>(arguments: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|(known, value)| (known == key).then_some(value))
 }
 
-/// The MTU of an interface, where /sys shows this network namespace.
+/// The MTU of an interface, where /sys shows this network namespace; the largest that is held where
+/// it is larger, as that of the loopback.
 fn mtu(name: &str) -> Option<u16> {
-    fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse().ok()
+    let text = fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?;
+    let mtu: u64 = text.trim().parse().ok()?;
+    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]
@@ -236,6 +239,12 @@ mod tests {
 
     fn named(text: &str) -> DeviceName {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_mtu_of_the_loopback_which_16_bits_do_not_hold_is_the_largest() {
+        assert_eq!(mtu("lo"), Some(u16::MAX));
+        assert_eq!(mtu("no such interface"), None);
     }
 
     #[test]

@@ -123,3 +123,12 @@ pub(crate) fn flows(dir: &Path) -> Vec<Value> {
     let text = fs::read_to_string(dir.join("flows.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
+
+/// The value of a setting that acted in the run whose results are in `out`.
+pub(crate) fn kept_setting(out: &Path, key: &str) -> String {
+    let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let mut settings = manifest["configuration"].as_array().unwrap().iter();
+    let shown = settings.find(|setting| setting["key"] == key).unwrap();
+    shown["value"].as_str().unwrap().to_owned()
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cases::{PATIENT, over_memif, same_story, v4, v6};
-use crate::hosts::{Files, Running};
+use crate::hosts::{Files, Running, kept_setting};
 use system_tests::cases::Verdict::{self, Passed, Skipped};
 use system_tests::lab::Lab;
 
@@ -91,9 +91,11 @@ pub(crate) fn served() -> Verdict {
     let scheduler = Scheduler::start(&files, 2);
     let arguments = arguments(2);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let out = files.path("out");
+    let kept = [&arguments[..], &["--out", out.to_str().unwrap()]].concat();
     // A second run finds the same scheduler, in a later term.
-    for _ in 0..2 {
-        let ended = files.run(&arguments);
+    for first in [&kept, &arguments] {
+        let ended = [files.start(0, first), files.start(1, &arguments)].map(Running::wait);
         let summary = same_story(&ended);
         assert_eq!(summary["flows"]["finished"], 3);
         assert!(counted(&summary, "zeropod_cells") >= 705_000 / 8192, "{summary}");
@@ -103,6 +105,8 @@ pub(crate) fn served() -> Verdict {
             }
         }
     }
+    // Flows wait for a scheduler that is started again, as for any peer.
+    assert_eq!(kept_setting(&out, "loss.give_up"), "90s");
     let books = scheduler.books();
     assert_eq!((&books["counters"]["pods"], &books["scheduler"]["term"]), (&2.into(), &3.into()));
     assert!(books["scheduler"]["grants"].as_u64() >= Some(2 * 705_000 / (32 * 8192)), "{books}");

@@ -1,11 +1,9 @@
 //! Hosts of two sites, and the border switches between them, a process each, over memif.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::cases::{PATIENT, free_port, over_memif, same_story};
-use crate::hosts::{Files, Running, flows};
+use crate::hosts::{Files, Running, flows, kept_setting};
 use system_tests::cases::Verdict::{self, Passed};
 
 /// A flow inside a site and a flow across.
@@ -138,11 +136,7 @@ pub(crate) fn alone_or_apart() -> Verdict {
         let first = [&whole[..], &["--out", out.to_str().unwrap()]].concat();
         let all = [files.start(0, &first), files.start(1, &whole)];
         same_story(&all.map(Running::wait));
-        let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
-        let manifest: Value = serde_json::from_str(&manifest).unwrap();
-        let mut settings = manifest["configuration"].as_array().unwrap().iter();
-        let shown = settings.find(|setting| setting["key"] == "cc.unocc.alpha").unwrap();
-        assert_eq!(shown["value"], alpha, "{shown}");
+        assert_eq!(kept_setting(&out, "cc.unocc.alpha"), alpha, "{other}");
     }
     Passed
 }

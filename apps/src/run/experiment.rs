@@ -80,6 +80,17 @@ fn check_real(draft: &Draft) -> Result<(), InputError> {
     Err(error.at("sampling.interval", 0, 0).help("add --set sampling.interval=none"))
 }
 
+/// Flows on a real network survive the silence of a process that is started again, unless it is set
+/// otherwise. A preset's own silence is for emulated networks, where none is started again.
+fn survive_restarts(draft: &mut Draft) -> Result<(), InputError> {
+    let origin = draft.origin("loss.give_up");
+    if matches!(origin, Origin::Default | Origin::Transport(_)) {
+        let survived = format!("{SILENCE_S}s");
+        draft.set("loss.give_up", &survived, Origin::World(World::Nic.name()))?;
+    }
+    Ok(())
+}
+
 /// Refuses faults of links on a real network, which this program cannot make.
 fn no_faults() -> InputError {
     let found = "faults of links in a real network, where nothing makes them";
@@ -160,9 +171,8 @@ impl Reader {
         }
         draft.sites = real.as_ref().map_or(1, |real| real.hosts.sites());
         real.as_ref().map_or(Ok(()), |real| draft.fit_real_pod(&real.hosts))?;
-        if world == World::Nic && draft.origin("loss.give_up") == Origin::Default {
-            let survived = format!("{SILENCE_S}s");
-            draft.set("loss.give_up", &survived, Origin::World(world.name()))?;
+        if world == World::Nic {
+            survive_restarts(&mut draft)?;
         }
         if world != World::Sim {
             // Real frames have their own sizes; simulated ones have the sizes of evaluations.
